@@ -1,0 +1,145 @@
+package wire
+
+import (
+	"crypto/md5" //nolint:gosec // The wire format fixes MD5 as the digest of a payload; nothing is secured by it.
+	"encoding/hex"
+	"strconv"
+	"time"
+)
+
+// DefaultNamespace is the first part of every key where the user chose no other.
+const DefaultNamespace Namespace = "asynq"
+
+// Namespace is the first part of every key. Two namespaces on one Redis see nothing of each other.
+type Namespace string
+
+// Queues is the key of the SET with the names of all queues.
+func (n Namespace) Queues() string { return string(n) + ":queues" }
+
+// Servers is the key of the ZSET of the living servers' keys, scored by expiry in unix seconds.
+func (n Namespace) Servers() string { return string(n) + ":servers" }
+
+// Workers is the key of the ZSET of the living servers' worker keys, scored by expiry in unix seconds.
+func (n Namespace) Workers() string { return string(n) + ":workers" }
+
+// Schedulers is the key of the ZSET of the living schedulers' keys, scored by expiry in unix seconds.
+func (n Namespace) Schedulers() string { return string(n) + ":schedulers" }
+
+// Cancel is the pub/sub channel on which the ID of a task to cancel is published.
+func (n Namespace) Cancel() string { return string(n) + ":cancel" }
+
+// Server is the key of one server's ServerInfo.
+func (n Namespace) Server(p Process) string { return string(n) + ":servers:{" + p.String() + "}" }
+
+// ServerWorkers is the key of the HASH with one server's WorkerInfo per task ID.
+func (n Namespace) ServerWorkers(p Process) string {
+	return string(n) + ":workers:{" + p.String() + "}"
+}
+
+// Scheduler is the key of the LIST of one scheduler's SchedulerEntries.
+func (n Namespace) Scheduler(p Process) string {
+	return string(n) + ":schedulers:{" + p.String() + "}"
+}
+
+// SchedulerHistory is the key of the ZSET of the SchedulerEnqueueEvents of the entry with this ID, scored by when it
+// enqueued in unix seconds.
+func (n Namespace) SchedulerHistory(entryID string) string {
+	return string(n) + ":scheduler_history:" + entryID
+}
+
+// Queue returns the keys of one queue.
+func (n Namespace) Queue(name string) Queue {
+	return Queue{Name: name, prefix: string(n) + ":{" + name + "}:"}
+}
+
+// Queue spells the keys of one queue. They share a hash tag, so that all of them live in one slot of a cluster.
+type Queue struct {
+	Name   string
+	prefix string
+}
+
+// Pending is the LIST of the IDs that wait for a worker: added on the left, taken from the right.
+func (q Queue) Pending() string { return q.prefix + "pending" }
+
+// Active is the LIST of the IDs in process.
+func (q Queue) Active() string { return q.prefix + "active" }
+
+// Lease is the ZSET of the IDs in process, scored by the end of their lease in unix seconds.
+func (q Queue) Lease() string { return q.prefix + "lease" }
+
+// Scheduled is the ZSET of the IDs to process later, scored by that time in unix seconds.
+func (q Queue) Scheduled() string { return q.prefix + "scheduled" }
+
+// Retry is the ZSET of the IDs to process again, scored by that time in unix seconds.
+func (q Queue) Retry() string { return q.prefix + "retry" }
+
+// Archived is the ZSET of the IDs that are kept but not processed, scored by when they came there in unix seconds.
+func (q Queue) Archived() string { return q.prefix + "archived" }
+
+// Completed is the ZSET of the finished IDs that are kept, scored by when they may go in unix seconds.
+func (q Queue) Completed() string { return q.prefix + "completed" }
+
+// Paused is the STRING that exists while the queue is paused; its value is since when in unix seconds.
+func (q Queue) Paused() string { return q.prefix + "paused" }
+
+// Groups is the SET of the names of the groups that hold tasks.
+func (q Queue) Groups() string { return q.prefix + "groups" }
+
+// GroupPrefix followed by a group's name is the key of that group.
+func (q Queue) GroupPrefix() string { return q.prefix + "g:" }
+
+// Group is the ZSET of the IDs in a group, scored by when they were added in unix seconds.
+func (q Queue) Group(name string) string { return q.GroupPrefix() + name }
+
+// AggregationSets is the ZSET of the keys of the sets in aggregation, scored by when they are reclaimed in unix seconds.
+func (q Queue) AggregationSets() string { return q.prefix + "aggregation_sets" }
+
+// AggregationSet is the ZSET of the tasks staged for one aggregation of a group.
+func (q Queue) AggregationSet(group, id string) string { return q.Group(group) + ":" + id }
+
+// Processed is the count of all attempts ever made.
+func (q Queue) Processed() string { return q.prefix + "processed" }
+
+// Failed is the count of all failed attempts ever made.
+func (q Queue) Failed() string { return q.prefix + "failed" }
+
+// ProcessedOn is the count of the attempts made on the UTC day of t.
+func (q Queue) ProcessedOn(t time.Time) string { return q.prefix + "processed:" + day(t) }
+
+// FailedOn is the count of the failed attempts made on the UTC day of t.
+func (q Queue) FailedOn(t time.Time) string { return q.prefix + "failed:" + day(t) }
+
+// TaskPrefix followed by an ID is the key of that task.
+func (q Queue) TaskPrefix() string { return q.prefix + "t:" }
+
+// Task is the HASH that holds a task.
+func (q Queue) Task(id string) string { return q.prefix + "t:" + id }
+
+// Unique is the lock that a task with this type and payload holds while it must stay the only one. A nil payload is told
+// from an empty one: the key of the first ends after the type.
+func (q Queue) Unique(typename string, payload []byte) string {
+	if payload == nil {
+		return q.prefix + "unique:" + typename + ":"
+	}
+	sum := md5.Sum(payload) //nolint:gosec // See the import.
+	return q.prefix + "unique:" + typename + ":" + hex.EncodeToString(sum[:])
+}
+
+// Marker is the LIST that holds one element when a task may wait in the queue and no idle server has been told yet: idle
+// servers block on it. Ours alone, so it has a TTL.
+func (q Queue) Marker() string { return q.prefix + "marker" }
+
+// Rouse is the LIST with which a server ends its own wait for markers. Ours alone, so it has a TTL.
+func (q Queue) Rouse(process string) string { return q.prefix + "rouse:" + process }
+
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// Process names a server or a scheduler among all processes on the same Redis.
+type Process struct {
+	Host string
+	PID  int
+	ID   string
+}
+
+// String is the name as it stands in keys: host:pid:id.
+func (p Process) String() string { return p.Host + ":" + strconv.Itoa(p.PID) + ":" + p.ID }

@@ -1,0 +1,227 @@
+package wire_test
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/asynq-go/asynq/internal/wire"
+)
+
+// evening is on the 31st where it is, and on the 1st in UTC.
+var evening = time.Date(2024, 12, 31, 20, 0, 0, 0, time.FixedZone("", -5*3600))
+
+func TestNamespaceKeys(t *testing.T) {
+	process := wire.Process{Host: "web-1", PID: 42, ID: "1b4e"}
+	keys := func(n wire.Namespace) map[string]string {
+		return map[string]string{
+			"Queues":           n.Queues(),
+			"Servers":          n.Servers(),
+			"Workers":          n.Workers(),
+			"Schedulers":       n.Schedulers(),
+			"Cancel":           n.Cancel(),
+			"Server":           n.Server(process),
+			"ServerWorkers":    n.ServerWorkers(process),
+			"Scheduler":        n.Scheduler(process),
+			"SchedulerHistory": n.SchedulerHistory("e7"),
+			"Queue":            n.Queue("low").TaskPrefix(),
+		}
+	}
+	want := map[string]string{
+		"Queues":           "asynq:queues",
+		"Servers":          "asynq:servers",
+		"Workers":          "asynq:workers",
+		"Schedulers":       "asynq:schedulers",
+		"Cancel":           "asynq:cancel",
+		"Server":           "asynq:servers:{web-1:42:1b4e}",
+		"ServerWorkers":    "asynq:workers:{web-1:42:1b4e}",
+		"Scheduler":        "asynq:schedulers:{web-1:42:1b4e}",
+		"SchedulerHistory": "asynq:scheduler_history:e7",
+		"Queue":            "asynq:{low}:t:",
+	}
+	checkKeys(t, reflect.TypeFor[wire.Namespace](), keys, want)
+}
+
+func TestQueueKeys(t *testing.T) {
+	want := map[string]string{
+		"Pending":         "asynq:{low}:pending",
+		"Active":          "asynq:{low}:active",
+		"Lease":           "asynq:{low}:lease",
+		"Scheduled":       "asynq:{low}:scheduled",
+		"Retry":           "asynq:{low}:retry",
+		"Archived":        "asynq:{low}:archived",
+		"Completed":       "asynq:{low}:completed",
+		"Paused":          "asynq:{low}:paused",
+		"Groups":          "asynq:{low}:groups",
+		"GroupPrefix":     "asynq:{low}:g:",
+		"Group":           "asynq:{low}:g:users",
+		"AggregationSets": "asynq:{low}:aggregation_sets",
+		"AggregationSet":  "asynq:{low}:g:users:9c1d",
+		"Processed":       "asynq:{low}:processed",
+		"Failed":          "asynq:{low}:failed",
+		"ProcessedOn":     "asynq:{low}:processed:2025-01-01",
+		"FailedOn":        "asynq:{low}:failed:2025-01-01",
+		"TaskPrefix":      "asynq:{low}:t:",
+		"Task":            "asynq:{low}:t:4b0f",
+		"Unique":          "asynq:{low}:unique:email:5f4dcc3b5aa765d61d8327deb882cf99",
+		"Marker":          "asynq:{low}:marker",
+		"Rouse":           "asynq:{low}:rouse:web-1:42:1b4e",
+	}
+	keys := func(n wire.Namespace) map[string]string { return queueKeys(n.Queue("low")) }
+	checkKeys(t, reflect.TypeFor[wire.Queue](), keys, want)
+	if name := wire.DefaultNamespace.Queue("low").Name; name != "low" {
+		t.Errorf("the queue's name is %q", name)
+	}
+}
+
+// queueKeys calls every method of q, by the names of the methods.
+func queueKeys(q wire.Queue) map[string]string {
+	return map[string]string{
+		"Pending":         q.Pending(),
+		"Active":          q.Active(),
+		"Lease":           q.Lease(),
+		"Scheduled":       q.Scheduled(),
+		"Retry":           q.Retry(),
+		"Archived":        q.Archived(),
+		"Completed":       q.Completed(),
+		"Paused":          q.Paused(),
+		"Groups":          q.Groups(),
+		"GroupPrefix":     q.GroupPrefix(),
+		"Group":           q.Group("users"),
+		"AggregationSets": q.AggregationSets(),
+		"AggregationSet":  q.AggregationSet("users", "9c1d"),
+		"Processed":       q.Processed(),
+		"Failed":          q.Failed(),
+		"ProcessedOn":     q.ProcessedOn(evening),
+		"FailedOn":        q.FailedOn(evening),
+		"TaskPrefix":      q.TaskPrefix(),
+		"Task":            q.Task("4b0f"),
+		"Unique":          q.Unique("email", []byte("password")),
+		"Marker":          q.Marker(),
+		"Rouse":           q.Rouse("web-1:42:1b4e"),
+	}
+}
+
+// checkKeys checks that the keys are those wanted, which are in the default namespace, there and in another; and that no
+// method of their type, each of which spells a key, was forgotten.
+func checkKeys(t *testing.T, of reflect.Type, keys func(wire.Namespace) map[string]string, want map[string]string) {
+	t.Helper()
+	var methods []string
+	for m := range of.Methods() {
+		methods = append(methods, m.Name)
+	}
+	if tested := slices.Sorted(maps.Keys(want)); !slices.Equal(tested, methods) {
+		t.Errorf("methods %q\ntested  %q", methods, tested)
+	}
+	byDefault, byOther := keys(wire.DefaultNamespace), keys("shop:v2")
+	for method, key := range want {
+		if got := byDefault[method]; got != key {
+			t.Errorf("%s is %q, want %q", method, got, key)
+		}
+		other := "shop:v2" + strings.TrimPrefix(key, "asynq")
+		if got := byOther[method]; got != other {
+			t.Errorf("%s is %q, want %q", method, got, other)
+		}
+	}
+}
+
+func TestUnique(t *testing.T) {
+	q := wire.DefaultNamespace.Queue("default")
+	tests := []struct {
+		name    string
+		payload []byte
+		want    string
+	}{
+		{"nil", nil, "asynq:{default}:unique:email:send:"},
+		{"empty", []byte{}, "asynq:{default}:unique:email:send:d41d8cd98f00b204e9800998ecf8427e"},
+		{"some", []byte("abc"), "asynq:{default}:unique:email:send:900150983cd24fb0d6963f7d28e17f72"},
+	}
+	for _, tt := range tests {
+		if got := q.Unique("email:send", tt.payload); got != tt.want {
+			t.Errorf("%s payload: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestProcessString(t *testing.T) {
+	if got := (wire.Process{Host: "web-1", PID: 42, ID: "1b4e"}).String(); got != "web-1:42:1b4e" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Scripts may only touch keys of one slot.
+func TestQueueIsInOneSlot(t *testing.T) {
+	check := func(t interface{ Errorf(string, ...any) }, n wire.Namespace, name string) {
+		slots := make(map[uint16][]string)
+		for _, key := range queueKeys(n.Queue(name)) {
+			slots[slot(key)] = append(slots[slot(key)], key)
+		}
+		if len(slots) != 1 {
+			t.Errorf("queue %q has keys in %d slots: %v", name, len(slots), slots)
+		}
+	}
+	for _, name := range []string{
+		"default", "low", " ", "a:b", "a b", "{", "{a", "{}", "{a}", "a}", "a}b", "a{b}c", "a\nb", "a\x00b", "очередь", "\xff",
+	} {
+		check(t, wire.DefaultNamespace, name)
+		check(t, "shop:v2", name)
+	}
+	// A name that begins with } would make an empty tag, which is none: the slot is then that of the whole key.
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.String().Filter(func(s string) bool { return s != "" && s[0] != '}' }).Draw(t, "name")
+		check(t, wire.DefaultNamespace, name)
+	})
+}
+
+func TestQueuesSpreadOverSlots(t *testing.T) {
+	low, high := wire.DefaultNamespace.Queue("low").Pending(), wire.DefaultNamespace.Queue("high").Pending()
+	if slot(low) == slot(high) {
+		t.Errorf("%q and %q are both in slot %d", low, high, slot(low))
+	}
+}
+
+// The check of the checksum in the Redis Cluster specification, and slots that CLUSTER KEYSLOT tells.
+func TestSlot(t *testing.T) {
+	if got := crc16("123456789"); got != 0x31c3 {
+		t.Errorf("crc16 is %#x, want 0x31c3", got)
+	}
+	for key, want := range map[string]uint16{
+		"foo": 12182, "bar": 5061, "x{foo}y": 12182, "{foo}{bar}": 12182,
+		"foo{}{bar}": crc16("foo{}{bar}") % 16384, "foo{bar": crc16("foo{bar") % 16384, "{{bar}}": crc16("{bar") % 16384,
+	} {
+		if got := slot(key); got != want {
+			t.Errorf("%q is in slot %d, want %d", key, got, want)
+		}
+	}
+}
+
+// slot is the cluster slot of a key: that of what stands between its first { and the first } after it, if anything does.
+func slot(key string) uint16 {
+	if _, after, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {
+			key = tag
+		}
+	}
+	return crc16(key) % 16384
+}
+
+// crc16 is CRC-16/XMODEM, bit by bit.
+func crc16(s string) uint16 {
+	var crc uint16
+	for i := range len(s) {
+		crc ^= uint16(s[i]) << 8
+		for range 8 {
+			carry := crc&0x8000 != 0
+			crc <<= 1
+			if carry {
+				crc ^= 0x1021
+			}
+		}
+	}
+	return crc
+}
