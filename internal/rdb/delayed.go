@@ -1,0 +1,71 @@
+package rdb
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/asynq-go/asynq/internal/wire"
+)
+
+// Due says what a look at the tasks of a queue that wait for their time found.
+type Due struct {
+	Queue   string
+	Moved   int           // tasks whose time had come
+	Dropped int           // IDs that no such task had
+	More    bool          // others are due already
+	Next    time.Duration // until the next one is due; negative: there is none
+	Err     error
+}
+
+// Forward moves the tasks of the queues whose time has come, at most 500 a queue and state, to pending or to their group. One
+// queue's error leaves the others alone.
+func (b *Broker) Forward(ctx context.Context, queues []string) []Due {
+	calls := make([]*call, 0, 2*len(queues))
+	for _, name := range queues {
+		q := b.queues.get(name)
+		for _, from := range []struct {
+			key   any
+			state wire.State
+		}{{q.scheduled, wire.StateScheduled}, {q.retry, wire.StateRetry}} {
+			calls = append(calls, newCall(forwardScript, 4+4).
+				key(from.key, q.pending, q.groups, q.marker).
+				arg(q.taskPrefix, q.groupPrefix, from.state.String(), maxBatch))
+		}
+	}
+	b.run(ctx, calls...)
+	due := make([]Due, len(queues))
+	for i, name := range queues {
+		d := &due[i]
+		d.Queue, d.Next = name, -1
+		for _, c := range calls[2*i : 2*i+2] {
+			reply, err := c.ints(3)
+			if err != nil {
+				d.Err = err
+				continue
+			}
+			next := time.Duration(reply[2]) * time.Millisecond
+			if next >= 0 && (d.Next < 0 || next < d.Next) {
+				d.Next = next
+			}
+			d.Moved += int(reply[0] - reply[1])
+			d.Dropped += int(reply[1])
+			d.More = d.More || next == 0
+		}
+	}
+	return due
+}
+
+// Delayed reports whether each queue has tasks that wait for their time. It is the cheapest look there is.
+func (b *Broker) Delayed(ctx context.Context, queues []string) (bool, error) {
+	keys := make([]string, 0, 2*len(queues))
+	for _, name := range queues {
+		k := b.queues.get(name).keys
+		keys = append(keys, k.Scheduled(), k.Retry())
+	}
+	n, err := b.client.Exists(ctx, keys...).Result()
+	if err != nil {
+		return false, fmt.Errorf("rdb: looking for delayed tasks: %w", err)
+	}
+	return n > 0, nil
+}

@@ -1,0 +1,140 @@
+package rdb
+
+import (
+	"context"
+	"time"
+)
+
+// NewTask is a task to be made, and after Enqueue what became of it.
+type NewTask struct {
+	ID        string
+	Queue     string
+	Message   []byte // encoded
+	Nonce     string // unique to the call; empty if the ID is random, and so unique itself
+	Lock      string // key of the uniqueness lock; empty: not unique
+	LockTTL   int64  // seconds
+	ProcessAt int64  // unix seconds; 0: at once
+	Group     string // name of the group to wait in, once its time has come; empty: none
+
+	// Err is nil, ErrTaskIDConflict, ErrDuplicateTask, or what kept the call from going through.
+	Err error
+}
+
+// A queue's name is put into the set of all queues again after this time: the set lives in another slot than the queue, and a
+// queue may be removed and come back.
+const (
+	publishEvery = 30 * time.Second
+	publishRetry = time.Second // where it failed
+)
+
+// maxPipeline bounds the script calls of one pipeline, and so the memory that they take.
+const maxPipeline = 8
+
+// Enqueue makes tasks, in order within each queue, and leaves the result of each in its Err. A task whose Err is no declared
+// one may or may not exist; Enqueue may be repeated with it.
+func (b *Broker) Enqueue(ctx context.Context, tasks ...*NewTask) {
+	for len(tasks) > 0 {
+		tasks = tasks[b.enqueueSome(ctx, tasks):]
+	}
+}
+
+// enqueueSome makes as many tasks as fit into a pipeline and returns how many.
+func (b *Broker) enqueueSome(ctx context.Context, tasks []*NewTask) int {
+	type target struct {
+		queue  *queue
+		script *script
+	}
+	type batch struct {
+		to    target
+		call  *call
+		tasks []*NewTask
+		bytes int
+	}
+	var batches []*batch
+	open := make(map[target]*batch, 1)
+	n := 0
+	for _, t := range tasks {
+		to := target{b.queues.get(t.Queue), enqueueScript}
+		switch {
+		case t.ProcessAt > 0:
+			to.script = scheduleScript
+		case t.Group != "":
+			to.script = groupScript
+		}
+		in := open[to]
+		if in == nil || len(in.tasks) == maxBatch || in.bytes+len(t.Message) > maxBatchBytes && len(in.tasks) > 0 {
+			if len(batches) == maxPipeline {
+				break
+			}
+			in = &batch{to: to}
+			open[to] = in
+			batches = append(batches, in)
+		}
+		in.tasks = append(in.tasks, t)
+		in.bytes += len(t.Message)
+		n++
+	}
+
+	calls := make([]*call, len(batches))
+	for i, in := range batches {
+		in.call = newCreation(in.to.script, in.to.queue, in.tasks)
+		calls[i] = in.call
+		b.publish(ctx, in.to.queue)
+	}
+	b.run(ctx, calls...)
+	for _, in := range batches {
+		codes, err := in.call.codes(len(in.tasks))
+		for i, t := range in.tasks {
+			if err != nil {
+				t.Err = err
+			} else {
+				t.Err = codes[i].Err()
+			}
+		}
+	}
+	return n
+}
+
+// newCreation makes the call of enqueue.lua, schedule.lua or group.lua.
+func newCreation(s *script, q *queue, tasks []*NewTask) *call {
+	c := newCall(s, 3+8*len(tasks))
+	switch s {
+	case enqueueScript:
+		c.key(q.pending, q.marker)
+	case scheduleScript:
+		c.key(q.scheduled, q.marker)
+	case groupScript:
+		c.key(q.groups)
+	}
+	for _, t := range tasks {
+		c.key(q.keys.Task(t.ID))
+		if s == groupScript {
+			c.key(q.keys.Group(t.Group))
+		}
+	}
+	c.arg(q.taskPrefix)
+	for _, t := range tasks {
+		// Redis refuses a TTL of 0, and would do so after the task was written.
+		c.arg(t.ID, t.Message, t.Nonce, t.Lock, max(t.LockTTL, 1))
+		switch s {
+		case scheduleScript:
+			c.arg(t.ProcessAt, t.Group)
+		case groupScript:
+			c.arg(t.Group)
+		}
+	}
+	return c
+}
+
+// publish puts the queue's name into the set of all queues, now and then. That it fails keeps no task from being enqueued and
+// processed; it is tried again soon.
+func (b *Broker) publish(ctx context.Context, q *queue) {
+	now := b.now().UnixNano()
+	last := q.published.Load()
+	if now-last < int64(publishEvery) || !q.published.CompareAndSwap(last, now) {
+		return
+	}
+	if err := b.client.SAdd(ctx, b.queues.namespace.Queues(), q.keys.Name).Err(); err != nil {
+		q.published.Store(now - int64(publishEvery-publishRetry))
+	}
+}

@@ -1,0 +1,88 @@
+package rdb
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/asynq-go/asynq/internal/wire"
+)
+
+// TaskInfo is what is known of a task.
+type TaskInfo struct {
+	State     wire.State
+	Message   *wire.TaskMessage
+	Result    []byte
+	ProcessAt time.Time // zero unless it waits for its time
+	Orphaned  bool      // active, but nobody holds its lease
+}
+
+// TaskInfo looks up a task; the error is ErrTaskGone if there is none.
+func (b *Broker) TaskInfo(ctx context.Context, queue, id string) (*TaskInfo, error) {
+	q := b.queues.get(queue)
+	c := newCall(taskInfoScript, 4+1).key(q.keys.Task(id), q.scheduled, q.retry, q.lease).arg(id)
+	b.run(ctx, c)
+	if c.err != nil {
+		return nil, fmt.Errorf("rdb: %s: %w", c.script.name, c.err)
+	}
+	reply, ok := c.reply.([]any)
+	if ok && len(reply) == 0 {
+		return nil, ErrTaskGone
+	}
+	if !ok || len(reply) != 5 {
+		return nil, c.malformed()
+	}
+	info := &TaskInfo{Orphaned: reply[4] == int64(1)}
+	name, _ := reply[0].(string)
+	msg, _ := reply[1].(string)
+	var err error
+	if info.State, err = wire.ParseState(name); err != nil {
+		return nil, fmt.Errorf("rdb: task %q of queue %q: %w", id, queue, err)
+	}
+	if info.Message, err = wire.DecodeTaskMessage([]byte(msg)); err != nil {
+		return nil, fmt.Errorf("rdb: task %q of queue %q: %w", id, queue, err)
+	}
+	if result, ok := reply[2].(string); ok {
+		info.Result = []byte(result)
+	}
+	if at, ok := reply[3].(int64); ok && at >= 0 {
+		info.ProcessAt = time.Unix(at, 0)
+	}
+	return info, nil
+}
+
+// Queues lists the names of all queues.
+func (b *Broker) Queues(ctx context.Context) ([]string, error) {
+	names, err := b.client.SMembers(ctx, b.queues.namespace.Queues()).Result()
+	if err != nil {
+		return nil, fmt.Errorf("rdb: listing queues: %w", err)
+	}
+	return names, nil
+}
+
+// QueueExists reports whether a queue of that name is known.
+func (b *Broker) QueueExists(ctx context.Context, queue string) (bool, error) {
+	ok, err := b.client.SIsMember(ctx, b.queues.namespace.Queues(), queue).Result()
+	if err != nil {
+		return false, fmt.Errorf("rdb: looking up a queue: %w", err)
+	}
+	return ok, nil
+}
+
+// Pause lets no task of a queue be taken; it reports whether that is new.
+func (b *Broker) Pause(ctx context.Context, queue string) (bool, error) {
+	ok, err := b.client.SetNX(ctx, b.queues.get(queue).keys.Paused(), b.now().Unix(), 0).Result()
+	if err != nil {
+		return false, fmt.Errorf("rdb: pausing a queue: %w", err)
+	}
+	return ok, nil
+}
+
+// Unpause lets the tasks of a queue be taken again; it reports whether that is new.
+func (b *Broker) Unpause(ctx context.Context, queue string) (bool, error) {
+	n, err := b.client.Del(ctx, b.queues.get(queue).keys.Paused()).Result()
+	if err != nil {
+		return false, fmt.Errorf("rdb: resuming a queue: %w", err)
+	}
+	return n > 0, b.PassMarker(ctx, queue)
+}

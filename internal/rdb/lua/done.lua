@@ -1,0 +1,34 @@
+-- Ends tasks that succeeded and are not kept: the task and its lock are deleted.
+--
+-- KEYS[1]    active
+-- KEYS[2]    lease
+-- KEYS[3]    processed, total
+-- KEYS[4]    processed, today
+-- KEYS[5..]  the task's hash, for each task
+-- ARGV[1]    TTL of the daily counter in seconds
+-- ARGV[2..]  for each task: id, token
+-- RETURN     for each task: OK, GONE or LOST. GONE is also the answer to a repeated call.
+-- BOUND      500 tasks
+-- include: codes counters locks active held
+
+local codes, ids, tasks, locks = {}, {}, {}, {}
+local a = 2
+for k = 5, #KEYS do
+  local code, lock = held(KEYS[k], ARGV[a + 1])
+  if code == OK then
+    ids[#ids + 1] = ARGV[a]
+    tasks[#tasks + 1] = KEYS[k]
+    locks[#ids] = lock
+  end
+  codes[#codes + 1] = code
+  a = a + 2
+end
+if #ids > 0 then
+  strike(KEYS[1], KEYS[2], ids)
+  redis.call("DEL", unpack(tasks))
+  for i, id in ipairs(ids) do
+    release(locks[i], id)
+  end
+  count(KEYS[3], KEYS[4], #ids, ARGV[1])
+end
+return codes

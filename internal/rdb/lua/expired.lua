@@ -1,0 +1,30 @@
+-- Lists tasks whose lease has ended.
+--
+-- KEYS[1]  lease
+-- ARGV[1]  prefix of the task keys
+-- ARGV[2]  how many entries to pass over
+-- ARGV[3]  how many entries to look at
+-- ARGV[4]  seconds of patience with leases that other libraries set by their host's clock: those of tasks without a token
+-- RETURN   {entries looked at, milliseconds until the next lease ends or -1,
+--           then for each task: id, token, msg or false where there is no task}
+-- BOUND    ARGV[3], at most 100
+-- include: clock
+
+local now = clock()
+local page = redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", "(" .. now, "WITHSCORES", "LIMIT", ARGV[2], ARGV[3])
+local reply = { #page / 2, -1 }
+for i = 1, #page, 2 do
+  local id = page[i]
+  local f = redis.pcall("HMGET", ARGV[1] .. id, "state", "token", "msg")
+  local ours = f[2] or f[1] ~= "active"
+  if ours or tonumber(page[i + 1]) + tonumber(ARGV[4]) < now then
+    reply[#reply + 1] = id
+    reply[#reply + 1] = f[2] or ""
+    reply[#reply + 1] = f[1] == "active" and (f[3] or "")
+  end
+end
+local nxt = redis.call("ZRANGEBYSCORE", KEYS[1], now, "+inf", "WITHSCORES", "LIMIT", 0, 1)
+if #nxt > 0 then
+  reply[2] = (tonumber(nxt[2]) - now) * 1000
+end
+return reply

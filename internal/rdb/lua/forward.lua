@@ -1,0 +1,60 @@
+-- Moves tasks whose time has come from scheduled or retry to pending, or to their group.
+--
+-- KEYS[1]  scheduled or retry
+-- KEYS[2]  pending
+-- KEYS[3]  groups
+-- KEYS[4]  marker
+-- ARGV[1]  prefix of the task keys
+-- ARGV[2]  prefix of the group keys
+-- ARGV[3]  the state that KEYS[1] stands for
+-- ARGV[4]  how many at most
+-- RETURN   {entries taken, IDs dropped because no task of that state has them, milliseconds until the next one is due or -1}
+-- BOUND    ARGV[4], at most 500
+--
+-- The first write is ZREM, which works when Redis is full.
+-- include: clock mark
+
+redis.call("LLEN", KEYS[2])
+redis.call("SCARD", KEYS[3])
+local now, us, now_ns = clock()
+local ids = redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", now, "LIMIT", 0, ARGV[4])
+local ready, grouped, postponed = {}, {}, {}
+for _, id in ipairs(ids) do
+  local f = redis.pcall("HMGET", ARGV[1] .. id, "state", "group")
+  if f[1] ~= ARGV[3] then
+    -- No such task here: the ID is dropped.
+  elseif not f[2] or f[2] == "" then
+    ready[#ready + 1] = id
+  elseif type(redis.pcall("ZCARD", ARGV[2] .. f[2])) == "number" then
+    grouped[#grouped + 1] = { id, f[2] }
+  else
+    -- The group's key is of another type: the task waits a minute for somebody to mend it, and holds up no other.
+    postponed[#postponed + 1] = now + 60
+    postponed[#postponed + 1] = id
+  end
+end
+if #ids > 0 then
+  redis.call("ZREM", KEYS[1], unpack(ids))
+  for _, g in ipairs(grouped) do
+    redis.call("ZADD", ARGV[2] .. g[2], now, g[1])
+    redis.call("SADD", KEYS[3], g[2])
+    redis.call("HSET", ARGV[1] .. g[1], "state", "aggregating")
+  end
+  for _, id in ipairs(ready) do
+    redis.call("HSET", ARGV[1] .. id, "state", "pending", "pending_since", now_ns)
+  end
+  if #ready > 0 then
+    redis.call("LPUSH", KEYS[2], unpack(ready))
+    mark(KEYS[4])
+  end
+  if #postponed > 0 then
+    redis.call("ZADD", KEYS[1], unpack(postponed))
+  end
+end
+local dropped = #ids - #ready - #grouped - #postponed / 2
+local wait = -1
+local nxt = redis.call("ZRANGE", KEYS[1], 0, 0, "WITHSCORES")
+if #nxt > 0 then
+  wait = math.max(0, math.ceil((tonumber(nxt[2]) - now) * 1000 - us / 1000))
+end
+return { #ids, dropped, wait }

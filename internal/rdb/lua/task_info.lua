@@ -1,0 +1,25 @@
+-- Tells all that is known of one task.
+--
+-- KEYS[1]  the task's hash
+-- KEYS[2]  scheduled
+-- KEYS[3]  retry
+-- KEYS[4]  lease
+-- ARGV[1]  id
+-- RETURN   {state, msg, result or false, time to process in unix seconds or -1, 1 if active without a lease that lasts, else 0},
+--          or {} if there is no such task
+-- BOUND    one task
+-- include: clock expired
+
+local f = redis.pcall("HMGET", KEYS[1], "state", "msg", "result")
+if f.err or not f[1] then
+  return {}
+end
+local at, orphaned = -1, 0
+if f[1] == "scheduled" then
+  at = tonumber(redis.call("ZSCORE", KEYS[2], ARGV[1]) or -1)
+elseif f[1] == "retry" then
+  at = tonumber(redis.call("ZSCORE", KEYS[3], ARGV[1]) or -1)
+elseif f[1] == "active" and expired(KEYS[4], ARGV[1], clock()) then
+  orphaned = 1
+end
+return { f[1], f[2] or "", f[3], at, orphaned }

@@ -1,0 +1,150 @@
+package rdb
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Turn is one round trip of a pump: what to undo, to settle and to fetch, in that order, and afterwards the answers.
+type Turn struct {
+	Undo   []*Undo
+	Settle []*Settlement
+	Fetch  []*Fetch
+}
+
+// Empty reports whether there is nothing to do.
+func (t *Turn) Empty() bool { return len(t.Undo)+len(t.Settle)+len(t.Fetch) == 0 }
+
+// Turn does everything that t asks for in one pipeline. The answers, and the errors, stand in its parts: one queue's error
+// leaves the others alone.
+func (b *Broker) Turn(ctx context.Context, t *Turn) {
+	settles := b.settleBatches(t.Settle)
+	calls := make([]*call, 0, len(t.Undo)+len(settles)+len(t.Fetch))
+	for _, u := range t.Undo {
+		calls = append(calls, b.undoCall(u))
+	}
+	for _, s := range settles {
+		calls = append(calls, s.call)
+	}
+	for _, f := range t.Fetch {
+		calls = append(calls, b.fetchCall(f))
+	}
+	b.run(ctx, calls...)
+	for i, u := range t.Undo {
+		u.read(calls[i])
+	}
+	for _, s := range settles {
+		s.read()
+	}
+	for i, f := range t.Fetch {
+		f.read(calls[len(t.Undo)+len(settles)+i])
+	}
+}
+
+// Fetch asks for tasks of one queue, and holds them afterwards.
+type Fetch struct {
+	Queue     string
+	N         int           // at most 500
+	Token     string        // unique among all fetches
+	Lease     time.Duration // rounded up to seconds
+	NotAfter  int64         // by the Redis clock, unix ms: executed later, the call does nothing; 0: at any time
+	MaxActive int           // how many tasks of the queue may be active on all servers together; 0: any number
+
+	Code    Code      // CodeOK, CodeStale, CodePaused or CodeCapped
+	Now     int64     // by the Redis clock, unix ms
+	More    bool      // tasks were left in pending
+	Tasks   []Fetched // oldest first
+	Dropped []string  // IDs in pending that no pending task had
+	Err     error
+}
+
+// Fetched is a task that a fetch took.
+type Fetched struct {
+	ID      string
+	Message []byte // encoded; may be malformed
+}
+
+func (b *Broker) fetchCall(f *Fetch) *call {
+	q := b.queues.get(f.Queue)
+	c := newCall(fetchScript, 5+6).
+		key(q.pending, q.active, q.lease, q.paused, q.marker).
+		arg(q.taskPrefix, min(f.N, maxBatch), seconds(f.Lease), f.Token, f.NotAfter, f.MaxActive)
+	c.once = true
+	return c
+}
+
+func (f *Fetch) read(c *call) {
+	if c.err != nil {
+		f.Err = fmt.Errorf("rdb: %s: %w", c.script.name, c.err)
+		return
+	}
+	reply, ok := c.reply.([]any)
+	if !ok || len(reply) < 3 || len(reply)%2 == 0 {
+		f.Err = c.malformed()
+		return
+	}
+	code, ok1 := reply[0].(int64)
+	now, ok2 := reply[1].(int64)
+	if !ok1 || !ok2 {
+		f.Err = c.malformed()
+		return
+	}
+	f.Code, f.Now, f.More = Code(code), now, reply[2] == int64(1)
+	if len(reply) == 3 {
+		return
+	}
+	f.Tasks = make([]Fetched, 0, (len(reply)-3)/2)
+	for i := 3; i < len(reply); i += 2 {
+		id, _ := reply[i].(string)
+		if msg, ok := reply[i+1].(string); ok {
+			f.Tasks = append(f.Tasks, Fetched{ID: id, Message: []byte(msg)})
+		} else {
+			f.Dropped = append(f.Dropped, id)
+		}
+	}
+}
+
+// Undo puts back what a fetch with an unknown reply took. It takes as many turns as there are leases to look through.
+type Undo struct {
+	Queue string
+	Token string
+
+	Cursor string // where to go on: "0" in the first turn; and in the end again
+	Back   int    // how many tasks were put back, over all turns
+	Err    error
+}
+
+// Done reports whether all leases have been looked through.
+func (u *Undo) Done() bool { return u.Err == nil && u.Cursor == "0" }
+
+func (b *Broker) undoCall(u *Undo) *call {
+	q := b.queues.get(u.Queue)
+	if u.Cursor == "" {
+		u.Cursor = "0"
+	}
+	return newCall(unfetchScript, 4+3).
+		key(q.pending, q.active, q.lease, q.marker).
+		arg(q.taskPrefix, u.Token, u.Cursor)
+}
+
+func (u *Undo) read(c *call) {
+	u.Err = nil
+	if c.err != nil {
+		u.Err = fmt.Errorf("rdb: %s: %w", c.script.name, c.err)
+		return
+	}
+	reply, ok := c.reply.([]any)
+	if !ok || len(reply) != 2 {
+		u.Err = c.malformed()
+		return
+	}
+	cursor, ok1 := reply[0].(string)
+	n, ok2 := reply[1].(int64)
+	if !ok1 || !ok2 {
+		u.Err = c.malformed()
+		return
+	}
+	u.Cursor = cursor
+	u.Back += int(n)
+}
