@@ -1,0 +1,94 @@
+package loops
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+)
+
+// ForwardBroker is what a forwarder needs of rdb.Broker.
+type ForwardBroker interface {
+	Delayed(ctx context.Context, queues []string) (bool, error)
+	Forward(ctx context.Context, queues []string) []rdb.Due
+}
+
+// Forwarder moves tasks whose time has come from scheduled and retry to pending. It knows when the next one is due and sleeps until
+// then, but no longer than Interval: other processes schedule tasks too.
+type Forwarder struct {
+	Broker   ForwardBroker
+	Queues   []string // of one lane
+	Interval time.Duration
+	Log      *slog.Logger
+
+	wake chan struct{}
+	mu   sync.Mutex
+	next time.Time // when it wakes by itself; zero while it looks
+}
+
+// NewForwarder returns a forwarder for the queues of a lane.
+func NewForwarder(broker ForwardBroker, queues []string, interval time.Duration, log *slog.Logger) *Forwarder {
+	return &Forwarder{Broker: broker, Queues: queues, Interval: interval, Log: log, wake: make(chan struct{}, 1)}
+}
+
+// Wake ends the rest between two ticks.
+func (f *Forwarder) Wake() <-chan struct{} { return f.wake }
+
+// Expect tells that a task will be due after a delay. While the forwarder looks it may have missed the task, so it looks again.
+func (f *Forwarder) Expect(delay time.Duration) {
+	f.mu.Lock()
+	sooner := f.next.IsZero() || time.Now().Add(delay).Before(f.next)
+	f.mu.Unlock()
+	if sooner {
+		select {
+		case f.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Tick moves what is due.
+func (f *Forwarder) Tick(ctx context.Context) (time.Duration, error) {
+	f.setNext(time.Time{})
+	rest, err := f.forward(ctx)
+	f.setNext(time.Now().Add(rest))
+	return rest, err
+}
+
+func (f *Forwarder) setNext(t time.Time) {
+	f.mu.Lock()
+	f.next = t
+	f.mu.Unlock()
+}
+
+func (f *Forwarder) forward(ctx context.Context) (time.Duration, error) {
+	some, err := f.Broker.Delayed(ctx, f.Queues)
+	if err != nil || !some {
+		return f.Interval, err
+	}
+	rest := f.Interval
+	var failed []error
+	for _, due := range f.Broker.Forward(ctx, f.Queues) {
+		if due.Dropped > 0 {
+			f.Log.Error("dropped IDs from scheduled or retry that no such task has", "queue", due.Queue, "count", due.Dropped)
+		}
+		if due.Err != nil {
+			failed = append(failed, due.Err)
+			continue
+		}
+		if due.Next >= 0 {
+			rest = min(rest, due.Next)
+		}
+	}
+	if len(failed) == len(f.Queues) {
+		return rest, errors.Join(failed...)
+	}
+	for _, err := range failed {
+		// The others go on at their pace: a broken queue must not slow them down.
+		f.Log.Error("delayed tasks of a queue cannot be forwarded", "error", err)
+	}
+	return rest, nil
+}

@@ -1,0 +1,142 @@
+package worker
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// Pool runs attempts on up to Concurrency goroutines, which live on between attempts, and has a pump per lane to feed them.
+type Pool struct {
+	cfg   Config
+	slots *slots
+	pumps []*Pump
+
+	fetching atomic.Bool
+	fetches  atomic.Uint64 // made so far, for tokens
+
+	work chan *Attempt
+	idle atomic.Int64 // goroutines that wait on work, less the attempts already sent to them
+
+	drained chan struct{} // told when a pump has no open attempts any more
+}
+
+// NewPool returns a pool that does nothing until the ticks of its pumps are called.
+func NewPool(cfg Config) *Pool {
+	pool := &Pool{
+		cfg:     cfg,
+		slots:   newSlots(cfg.Concurrency, cfg.Strict),
+		work:    make(chan *Attempt, cfg.Concurrency), // as many as are ever sent: submit never blocks
+		drained: make(chan struct{}, 1),
+	}
+	pool.fetching.Store(true)
+	return pool
+}
+
+// AddLane adds a pump for the queues of a lane. All lanes are added before the first tick.
+func (pool *Pool) AddLane(lane []string, waiter Waiter) *Pump {
+	p := newPump(pool, lane, waiter)
+	pool.pumps = append(pool.pumps, p)
+	return p
+}
+
+// submit hands an attempt to an idle goroutine, or to a new one. Every attempt has a slot, so there are never more than Concurrency,
+// not counting those whose handler was given up.
+func (pool *Pool) submit(a *Attempt) {
+	if pool.idle.Add(-1) >= 0 {
+		pool.work <- a
+		return
+	}
+	pool.idle.Add(1)
+	go pool.serve(a)
+}
+
+// serve runs an attempt, and then others.
+func (pool *Pool) serve(a *Attempt) {
+	a.pump.process(a)
+	pool.serveIdle()
+}
+
+// serveIdle waits for attempts and runs them until the pool is closed.
+func (pool *Pool) serveIdle() {
+	for {
+		pool.idle.Add(1)
+		a, ok := <-pool.work
+		if !ok {
+			return
+		}
+		a.pump.process(a)
+	}
+}
+
+// StopFetching lets what has begun go on, and begins nothing new.
+func (pool *Pool) StopFetching() {
+	if pool.fetching.Swap(false) {
+		pool.signal()
+	}
+}
+
+func (pool *Pool) signal() {
+	for _, p := range pool.pumps {
+		p.signal()
+	}
+}
+
+// Drain waits until every attempt is settled, or ctx ends. It is called after StopFetching, with the pumps still turning.
+func (pool *Pool) Drain(ctx context.Context) error {
+	for pool.Open() > 0 {
+		select {
+		case <-pool.drained:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Abort ends the contexts of all handlers that still run with ErrServerClosed, and gives their tasks back. What such a handler
+// returns later changes nothing.
+func (pool *Pool) Abort() {
+	for _, p := range pool.pumps {
+		p.abort()
+	}
+}
+
+// Close lets the idle goroutines end. Nothing may be submitted any more.
+func (pool *Pool) Close() { close(pool.work) }
+
+// Open returns how many attempts are not settled yet.
+func (pool *Pool) Open() int {
+	n := 0
+	for _, p := range pool.pumps {
+		n += p.openCount()
+	}
+	return n
+}
+
+// Running lists the attempts whose handlers run.
+func (pool *Pool) Running() []*Attempt {
+	var all []*Attempt
+	for _, p := range pool.pumps {
+		p.each(func(a *Attempt) bool { return a.progress.Load() == running }, func(a *Attempt) { all = append(all, a) })
+	}
+	return all
+}
+
+// Cancel ends the context of the handlers of the tasks with this ID.
+func (pool *Pool) Cancel(id string) {
+	for _, p := range pool.pumps {
+		p.each(func(a *Attempt) bool { return a.Message.ID == id }, func(a *Attempt) { a.Cancel(ErrCanceled) })
+	}
+}
+
+// PassMarkers tells other servers of the tasks in the queues: a marker may have been lost with this server's connection.
+func (pool *Pool) PassMarkers(ctx context.Context) error {
+	for _, p := range pool.pumps {
+		for _, q := range p.queues {
+			if err := pool.cfg.Broker.PassMarker(ctx, q.name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package worker
+
+// register notes an attempt as open: its lease is extended until it is settled.
+func (p *Pump) register(a *Attempt) {
+	p.mu.Lock()
+	a.index = len(p.open)
+	p.open = append(p.open, a)
+	p.mu.Unlock()
+}
+
+// unregister forgets a settled attempt. The caller holds the lock.
+func (p *Pump) unregister(a *Attempt) {
+	last := len(p.open) - 1
+	p.open[a.index] = p.open[last]
+	p.open[a.index].index = a.index
+	p.open[last] = nil
+	p.open = p.open[:last]
+	if last == 0 {
+		notify(p.pool.drained)
+	}
+}
+
+// each calls f for every open attempt that satisfies keep, without the lock.
+func (p *Pump) each(keep func(a *Attempt) bool, f func(a *Attempt)) {
+	p.mu.Lock()
+	var some []*Attempt
+	for _, a := range p.open {
+		if keep(a) {
+			some = append(some, a)
+		}
+	}
+	p.mu.Unlock()
+	for _, a := range some {
+		f(a)
+	}
+}
+
+func (p *Pump) openCount() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.open)
+}
+
+// queue returns the state of a queue of the lane. The caller holds the lock.
+func (p *Pump) queue(name string) *queueState {
+	for _, q := range p.queues {
+		if q.name == name {
+			return q
+		}
+	}
+	return nil // attempts and turns name only queues of their lane
+}
+
+// held lists what the lane holds, by queue.
+func (p *Pump) held() map[string][]*Attempt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	byQueue := make(map[string][]*Attempt, len(p.queues))
+	for _, a := range p.open {
+		if !a.lost.Load() {
+			byQueue[a.Queue] = append(byQueue[a.Queue], a)
+		}
+	}
+	return byQueue
+}

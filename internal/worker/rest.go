@@ -1,0 +1,151 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+)
+
+// untilWoken is a rest that only a wake ends.
+const untilWoken time.Duration = -1
+
+// waitTimeout is how long one wait for markers lasts. It bounds how long a dead connection goes unnoticed.
+const waitTimeout = 10 * time.Second
+
+// look asks, every CheckInterval, whether dry queues have tasks that came without a marker: from other libraries' processes, or
+// with a marker that was lost with the server that popped it.
+func (p *Pump) look(ctx context.Context, now time.Time) error {
+	if now.Before(p.nextLook) || !p.pool.fetching.Load() {
+		return nil
+	}
+	p.mu.Lock()
+	var dry []string
+	for _, q := range p.queues {
+		if q.dry && !now.Before(q.retryAt) {
+			dry = append(dry, q.name)
+		}
+	}
+	p.mu.Unlock()
+	p.nextLook = now.Add(p.cfg.CheckInterval)
+	if len(dry) == 0 || p.slots.available() == 0 {
+		return nil
+	}
+	waiting, err := p.cfg.Broker.Waiting(ctx, dry)
+	if rdb.Refused(err) {
+		p.cfg.Log.Warn("Redis refused to tell which queues have tasks", "error", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range waiting {
+		q := p.queue(name)
+		q.dry, q.shut = false, false
+	}
+	return nil
+}
+
+// rest returns how long the pump has nothing to do unless it is woken.
+func (p *Pump) rest(now time.Time) time.Duration {
+	var at time.Time
+	sooner := func(t time.Time) {
+		if at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	for _, d := range p.doubts {
+		sooner(d.due)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fetching := p.pool.fetching.Load()
+	for _, q := range p.queues {
+		if now.Before(q.retryAt) && (fetching || q.owed > 0) {
+			sooner(q.retryAt)
+		}
+		if q.dry && fetching {
+			sooner(p.nextLook)
+		}
+	}
+	if at.IsZero() {
+		return untilWoken
+	}
+	return max(at.Sub(now), time.Millisecond)
+}
+
+// Wait blocks until a dry queue is told to have tasks. It is the tick of a loop of its own.
+func (p *Pump) Wait(ctx context.Context) (time.Duration, error) {
+	queues := p.wanted()
+	if len(queues) == 0 {
+		return untilWoken, nil
+	}
+	name, err := p.waiter.Wait(ctx, queues, waitTimeout)
+	p.mu.Lock()
+	p.waiting = nil
+	if name != "" {
+		q := p.queue(name)
+		q.dry, q.told = false, true
+	}
+	p.mu.Unlock()
+	if err != nil || name == "" {
+		return 0, err
+	}
+	p.signal()
+	if p.slots.available() == 0 {
+		// Busy since the wait began: another server can have the task now.
+		if err := p.cfg.Broker.PassMarker(ctx, name); err != nil {
+			return 0, err
+		}
+	}
+	return untilWoken, nil // the next turn says which queues are dry then
+}
+
+// WaitWake ends the rest between two waits.
+func (p *Pump) WaitWake() <-chan struct{} { return p.waitWake }
+
+// wanted returns the queues to wait for, and notes that the waiter waits for them.
+func (p *Pump) wanted() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting = p.dryQueues()
+	return p.waiting
+}
+
+// dryQueues returns the queues whose markers would tell of tasks that this server can take. The caller holds the lock.
+func (p *Pump) dryQueues() []string {
+	if !p.pool.fetching.Load() || p.slots.available() == 0 {
+		return nil
+	}
+	var names []string
+	now := time.Now()
+	for _, q := range p.queues {
+		if q.dry && !q.shut && !now.Before(q.retryAt) {
+			names = append(names, q.name)
+		}
+	}
+	return names
+}
+
+// rouseWaiter lets the waiter wait for the queues that are dry now.
+func (p *Pump) rouseWaiter(ctx context.Context) {
+	p.mu.Lock()
+	dry := p.dryQueues()
+	waiting := p.waiting
+	p.mu.Unlock()
+	if len(dry) == 0 {
+		return
+	}
+	if waiting == nil {
+		notify(p.waitWake)
+		return
+	}
+	if slices.ContainsFunc(dry, func(name string) bool { return !slices.Contains(waiting, name) }) {
+		if err := p.waiter.Rouse(ctx); err != nil {
+			p.cfg.Log.Warn("a wait for tasks could not be changed; they are found by looking", "error", err)
+		}
+	}
+}
