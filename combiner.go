@@ -1,0 +1,115 @@
+package asynq
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+)
+
+// combiner lets enqueue calls that are made at the same time share one pipeline. A lone call goes out at once; calls that come while
+// a pipeline is on its way go into the next one, so batches grow with the load by themselves.
+type combiner struct {
+	send func(ctx context.Context, tasks ...*rdb.NewTask)
+
+	mu      sync.Mutex
+	waiting []*combined
+	flights int
+}
+
+// combined is a call that waits for its pipeline.
+type combined struct {
+	task *rdb.NewTask
+	done chan struct{}
+	sent bool // on its way: it can no longer be taken back
+}
+
+// maxFlights is how many pipelines are on their way at the same time: while Redis works on one, the other is made or read.
+const maxFlights = 2
+
+// enqueue makes a task. If ctx ends first it returns at once; the error says whether the task may have been made.
+func (c *combiner) enqueue(ctx context.Context, task *rdb.NewTask) error {
+	if err := ctx.Err(); err != nil {
+		return notEnqueued(ctx)
+	}
+	own := &combined{task: task, done: make(chan struct{})}
+	c.mu.Lock()
+	c.waiting = append(c.waiting, own)
+	lead := c.flights < maxFlights
+	if lead {
+		c.flights++
+	}
+	c.mu.Unlock()
+	switch {
+	case lead && ctx.Done() == nil:
+		c.fly(own)
+	case lead:
+		go c.fly(nil) // so that the end of ctx is heeded while Redis is not
+	}
+	select {
+	case <-own.done:
+		return task.Err
+	case <-ctx.Done():
+		return c.abandon(ctx, own)
+	}
+}
+
+// fly sends pipelines until nobody waits; or, where own is given, until that call is done, when another goroutine takes over.
+func (c *combiner) fly(own *combined) {
+	for {
+		c.mu.Lock()
+		batch := c.waiting
+		c.waiting = nil
+		if len(batch) == 0 {
+			c.flights--
+			c.mu.Unlock()
+			return
+		}
+		tasks := make([]*rdb.NewTask, len(batch))
+		for i, w := range batch {
+			w.sent = true
+			tasks[i] = w.task
+		}
+		c.mu.Unlock()
+
+		c.send(context.Background(), tasks...)
+		finished := false
+		for _, w := range batch {
+			finished = finished || w == own
+			close(w.done)
+		}
+		if finished {
+			c.mu.Lock()
+			more := len(c.waiting) > 0
+			if !more {
+				c.flights--
+			}
+			c.mu.Unlock()
+			if more {
+				go c.fly(nil)
+			}
+			return
+		}
+	}
+}
+
+// abandon leaves a call alone whose ctx has ended.
+func (c *combiner) abandon(ctx context.Context, own *combined) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if own.sent {
+		return fmt.Errorf("asynq: no answer from Redis, the task may or may not be enqueued: %w", context.Cause(ctx))
+	}
+	for i, w := range c.waiting {
+		if w == own {
+			c.waiting = append(c.waiting[:i], c.waiting[i+1:]...)
+			break
+		}
+	}
+	return notEnqueued(ctx)
+}
+
+func notEnqueued(ctx context.Context) error {
+	return fmt.Errorf("asynq: the task was not enqueued: %w", context.Cause(ctx))
+}

@@ -1,0 +1,100 @@
+package asynq
+
+import (
+	"errors"
+	"time"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/worker"
+)
+
+// Errors of enqueuing.
+var (
+	// ErrDuplicateTask says that a task was not enqueued because another one with the same type, payload and queue holds the
+	// uniqueness lock. The other task does the work; there is usually nothing to do.
+	ErrDuplicateTask = errors.New("task already exists")
+
+	// ErrTaskIDConflict says that a task was not enqueued because the queue has a task with this ID, in any state.
+	ErrTaskIDConflict = errors.New("task ID conflicts with another task")
+
+	// ErrRedisFull says that Redis refused a new task because it has reached its maxmemory. Tasks that it has are still
+	// processed; enqueue again later, or give Redis more memory.
+	ErrRedisFull = errors.New("asynq: Redis is out of memory and refuses new tasks")
+)
+
+// Errors of looking at queues and tasks.
+var (
+	// ErrQueueNotFound says that there is no queue with this name.
+	ErrQueueNotFound = errors.New("queue not found")
+
+	// ErrQueueNotEmpty says that a queue holds tasks, and so was not removed.
+	ErrQueueNotEmpty = errors.New("queue is not empty")
+
+	// ErrTaskNotFound says that the queue has no task with this ID.
+	ErrTaskNotFound = errors.New("task not found")
+)
+
+// Errors of a server and its handlers.
+var (
+	// ErrServerClosed is returned by Start, Run and Ping of a server that was shut down, and is the cause of the end of a handler's
+	// context whose task did not finish within the ShutdownTimeout.
+	ErrServerClosed = worker.ErrServerClosed
+
+	// ErrLeaseExpired is the cause of the end of a handler's context when the server could not hold on to the task, because
+	// it was cut off from Redis for too long; and what an attempt failed with whose server crashed. Another server runs the
+	// task again; what the handler returns changes nothing.
+	ErrLeaseExpired = worker.ErrLeaseExpired
+
+	// ErrTaskCanceled is the cause of the end of a handler's context when the task was canceled from outside.
+	ErrTaskCanceled = worker.ErrCanceled
+
+	// ErrHandlerStuck is what an attempt failed with whose handler went on for longer than Config.StuckGracePeriod after
+	// its context ended.
+	ErrHandlerStuck = worker.ErrStuck
+
+	// ErrHandlerNotFound says that a ServeMux has no handler for a task's type.
+	ErrHandlerNotFound = errors.New("handler not found for task")
+)
+
+// Errors that a handler returns to say what becomes of its task. They may be wrapped.
+var (
+	// SkipRetry sends the task to the archive, whatever attempts it has left.
+	SkipRetry = worker.ErrSkipRetry //nolint:revive,staticcheck // The name is part of the API.
+
+	// RevokeTask ends the task: it is neither tried again nor archived.
+	RevokeTask = worker.ErrRevokeTask //nolint:revive,staticcheck // The name is part of the API.
+)
+
+// RetryAfter returns an error with which a handler asks for the task's next attempt after d, whatever RetryDelayFunc says. The
+// attempt counts as failed, unless Config.IsFailure says otherwise. A negative d is taken for zero.
+func RetryAfter(d time.Duration) error { return &worker.RetryError{After: d} }
+
+// Snooze returns an error with which a handler asks for the task to be run again after d without a used attempt: it counts neither
+// as processed nor as failed. A negative d is taken for zero.
+func Snooze(d time.Duration) error { return &worker.RetryError{After: d, Snooze: true} }
+
+// PanicError is the error of an attempt whose handler panicked or called runtime.Goexit; errors.As finds it.
+// Value is what was given to panic, nil for Goexit; Stack is the stack of the goroutine at that moment.
+type PanicError = worker.PanicError
+
+// IsPanicError reports whether an attempt failed because its handler panicked.
+func IsPanicError(err error) bool {
+	var p *PanicError
+	return errors.As(err, &p)
+}
+
+// publicError says in the words of this package what the broker refused.
+func publicError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, rdb.ErrDuplicateTask):
+		return ErrDuplicateTask
+	case errors.Is(err, rdb.ErrTaskIDConflict):
+		return ErrTaskIDConflict
+	case rdb.IsFull(err):
+		return errors.Join(ErrRedisFull, err)
+	default:
+		return err
+	}
+}

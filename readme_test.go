@@ -1,0 +1,40 @@
+package asynq_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestREADMECodeIsCompiled holds each Go block of the README against the package's examples, which are compiled and run.
+func TestREADMECodeIsCompiled(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := unindented(string(examples))
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
+	if len(blocks) < 5 {
+		t.Fatalf("found %d Go blocks in the README, want at least 5", len(blocks))
+	}
+	for _, block := range blocks {
+		if !strings.Contains(source, unindented(block[1])) {
+			t.Errorf("this block of README.md is not in example_test.go:\n%s", block[1])
+		}
+	}
+}
+
+// unindented drops the indentation of all lines.
+func unindented(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(strings.TrimLeft(line, "\t"))
+	}
+	return b.String()
+}
