@@ -1,0 +1,63 @@
+# Every target works in all modules of go.work. The first one, help, lists them.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+MODULES  := $(shell go list -m -f '{{.Dir}}')
+PKG      ?= $(patsubst $(CURDIR)%,.%/...,$(MODULES))
+FUZZTIME ?= 10s
+BENCH    ?= .
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "Variables: PKG=$(PKG) FUZZTIME=$(FUZZTIME) BENCH=$(BENCH)"
+
+.PHONY: test
+test: ## run the tests (on miniredis, and on redis-server where it is installed)
+	@go test $(PKG)
+
+.PHONY: test-real
+test-real: ## run the tests anew, and fail unless there is a real Redis to run them on
+	@[[ -n "$${ASYNQ_TEST_REDIS:-}" ]] || command -v redis-server >/dev/null \
+		|| { echo "install redis-server, or name a server in ASYNQ_TEST_REDIS" >&2; exit 1; }
+	@go test -count=1 $(PKG)
+
+.PHONY: race
+race: ## run the tests with the race detector
+	@go test -race $(PKG)
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME
+	@FUZZTIME=$(FUZZTIME) bash .ci/run fuzz
+
+.PHONY: bench
+bench: ## run the benchmarks that match BENCH
+	@go test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+
+.PHONY: cover
+cover: ## measure what the tests of the core cover; the details are in cover.html
+	@go test -coverpkg=./... -coverprofile=cover.out ./...
+	@go tool cover -func=cover.out | tail -n 1
+	@go tool cover -html=cover.out -o cover.html
+
+.PHONY: fmt
+fmt: ## format the code
+	@gofmt -w -s $(MODULES)
+
+.PHONY: vet
+vet: ## run go vet
+	@go vet $(PKG)
+
+.PHONY: lint
+lint: ## run golangci-lint (built on first use)
+	@bash .ci/run lint
+
+.PHONY: tidy
+tidy: ## tidy go.mod and go.sum
+	@for dir in $(MODULES); do (cd "$$dir" && go mod tidy); done
+
+.PHONY: ci
+ci: ## run everything that a change must pass
+	@bash .ci/run
