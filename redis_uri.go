@@ -177,7 +177,9 @@ func (u *redisURI) setHosts(list string) error {
 
 func parseURIHost(item, defaultPort string) (uriHost, error) {
 	host, port, hasPort := strings.Cut(item, ":")
-	if bracketed, ok := strings.CutPrefix(item, "["); ok {
+	bracketed, isBracketed := strings.CutPrefix(item, "[")
+	switch {
+	case isBracketed:
 		inner, after, closed := strings.Cut(bracketed, "]")
 		inner = strings.Replace(inner, "%25", "%", 1) // a zone, as in [fe80::1%25eth0]
 		ip, err := netip.ParseAddr(inner)
@@ -186,11 +188,11 @@ func parseURIHost(item, defaultPort string) (uriHost, error) {
 			return uriHost{}, errors.New("not an IPv6 address in brackets, as in [::1]:6379")
 		}
 		host, port, hasPort = inner, strings.TrimPrefix(after, ":"), after != ""
-	} else if strings.Contains(port, ":") {
+	case strings.Contains(port, ":"):
 		return uriHost{}, errors.New("more than one colon: write an IPv6 address in brackets, as in [::1]:6379")
-	} else if host == "" {
+	case host == "":
 		return uriHost{}, errors.New("missing: write it as host or host:port")
-	} else if strings.ContainsFunc(host, notInHostname) {
+	case strings.ContainsFunc(host, notInHostname):
 		return uriHost{}, errors.New("has a character that no host name has")
 	}
 	if !hasPort || port == "" {

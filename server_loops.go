@@ -68,6 +68,7 @@ func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 			runner.Loop{Name: "janitor", Stage: stageIntake, Tick: janitor.Tick, Jitter: jitter},
 			runner.Loop{Name: "pump", Stage: stageWork, Tick: pump.Turn, Wake: pump.Wake()},
 			runner.Loop{Name: "leases", Stage: stageWork, Tick: pump.ExtendLeases},
+			runner.Loop{Name: "ended leases", Stage: stageWork, Tick: pump.WatchLeases},
 			runner.Loop{Name: "stuck handlers", Stage: stageWork, Tick: pump.WatchStuck},
 		)
 	}
@@ -99,7 +100,7 @@ func (srv *Server) newRecoverer(lane []string) *loops.Recoverer {
 	return &loops.Recoverer{
 		Broker:   srv.broker,
 		Queues:   lane,
-		Interval: recoverInterval,
+		Interval: min(recoverInterval, srv.cfg.LeaseDuration), // a short lease is chosen for a quick recovery
 		Log:      srv.log,
 		Expired:  ErrLeaseExpired,
 		Counts:   srv.countsAsFailure,

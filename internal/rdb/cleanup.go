@@ -5,6 +5,9 @@ import "context"
 // ExpireCompleted deletes completed tasks of a queue whose retention is over, at most n (and 500), and returns how many.
 func (b *Broker) ExpireCompleted(ctx context.Context, queue string, n int) (int, error) {
 	q := b.queues.get(queue)
+	if some, err := b.anyExists(ctx, q.keys.Completed()); err != nil || !some {
+		return 0, err
+	}
 	c := newCall(expireCompletedScript, 1+2).key(q.completed).arg(q.taskPrefix, min(n, maxBatch))
 	b.run(ctx, c)
 	deleted, err := c.int()
@@ -15,6 +18,9 @@ func (b *Broker) ExpireCompleted(ctx context.Context, queue string, n int) (int,
 // returns how many.
 func (b *Broker) TrimArchived(ctx context.Context, queue string, n int) (int, error) {
 	q := b.queues.get(queue)
+	if some, err := b.anyExists(ctx, q.keys.Archived()); err != nil || !some {
+		return 0, err
+	}
 	c := newCall(trimArchivedScript, 1+4).key(q.archived).
 		arg(q.taskPrefix, b.archiveSize, int64(archiveAge.Seconds()), min(n, maxBatch))
 	b.run(ctx, c)

@@ -63,9 +63,15 @@ func (b *Broker) Delayed(ctx context.Context, queues []string) (bool, error) {
 		k := b.queues.get(name).keys
 		keys = append(keys, k.Scheduled(), k.Retry())
 	}
+	return b.anyExists(ctx, keys...)
+}
+
+// anyExists reports whether one of the keys of a lane exists: one command, where a script is one for each that it runs. Idle servers
+// look often.
+func (b *Broker) anyExists(ctx context.Context, keys ...string) (bool, error) {
 	n, err := b.client.Exists(ctx, keys...).Result()
 	if err != nil {
-		return false, fmt.Errorf("rdb: looking for delayed tasks: %w", err)
+		return false, fmt.Errorf("rdb: looking for tasks: %w", err)
 	}
 	return n > 0, nil
 }

@@ -60,6 +60,9 @@ type Expired struct {
 // leases it looked at (fewer than n: there are no more) and how long it is until the next lease ends (negative: none is held).
 func (b *Broker) Expired(ctx context.Context, queue string, skip, n int) (tasks []Expired, looked int, next time.Duration, err error) {
 	q := b.queues.get(queue)
+	if some, err := b.anyExists(ctx, q.keys.Lease()); err != nil || !some {
+		return nil, 0, -1, err
+	}
 	c := newCall(expiredScript, 1+4).key(q.lease).
 		arg(q.taskPrefix, skip, min(n, 100), int64(foreignPatience.Seconds()))
 	b.run(ctx, c)

@@ -133,7 +133,7 @@ func newKind[M any](
 		decode: func(b []byte) (any, error) {
 			m, err := decode(b)
 			if (m == nil) != (err != nil) {
-				return nil, fmt.Errorf("decoded to %v with the error %v", m, err)
+				return nil, fmt.Errorf("decoded to %v with the error %w", m, err)
 			}
 			return m, err
 		},

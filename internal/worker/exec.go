@@ -67,7 +67,7 @@ func deadline(start time.Time, timeout, deadline int64) time.Time {
 }
 
 // maxTimeout keeps a timeout in seconds within what a time.Duration can hold: 292 years.
-const maxTimeout = int64((1<<63 - 1) / int64(time.Second))
+const maxTimeout = (1<<63 - 1) / int64(time.Second)
 
 // conclude decides the outcome of an attempt whose handler ended, unless somebody else did before.
 func (p *Pump) conclude(a *Attempt, err error) {

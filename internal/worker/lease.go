@@ -8,11 +8,10 @@ import (
 	"github.com/asynq-go/asynq/internal/rdb"
 )
 
-// ExtendLeases lets the leases of all open attempts of the lane last, and ends the handlers of those that are lost. It is the tick
-// of a loop of its own.
+// ExtendLeases lets the leases of all open attempts of the lane last, and ends the handlers of those that Redis says are lost. It is
+// the tick of a loop of its own.
 //
-// A finished attempt stays open until it is settled: its lease must last while Redis cannot be reached. While it cannot for as
-// long as a lease, the leases must be taken for lost, because others may recover the tasks.
+// A finished attempt stays open until it is settled: its lease must last while Redis cannot be reached.
 func (p *Pump) ExtendLeases(ctx context.Context) (time.Duration, error) {
 	rest := p.cfg.Lease / 6
 	var failed []error
@@ -29,8 +28,6 @@ func (p *Pump) ExtendLeases(ctx context.Context) (time.Duration, error) {
 				a.extended.Store(sent)
 			case held[i].Err == nil:
 				p.lose(a)
-			case a.leaseAge() > p.cfg.Lease:
-				a.Cancel(ErrLeaseExpired)
 			}
 		}
 		if err := firstError(held); err != nil {
@@ -38,6 +35,25 @@ func (p *Pump) ExtendLeases(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	return rest, errors.Join(failed...)
+}
+
+// WatchLeases ends the handlers whose lease was last extended longer ago than it lasts: others may recover the tasks. It is the
+// tick of a loop of its own, because the one that extends leases may wait for a silent Redis for longer than that.
+func (p *Pump) WatchLeases(context.Context) (time.Duration, error) {
+	rest := p.cfg.Lease / 6
+	ended := func(a *Attempt) bool {
+		if a.progress.Load() != running || a.endedAt.Load() != 0 {
+			return false
+		}
+		left := p.cfg.Lease - a.leaseAge()
+		rest = min(rest, max(left, 10*time.Millisecond))
+		return left <= 0
+	}
+	p.each(ended, func(a *Attempt) {
+		p.cfg.Log.Warn("a task's lease could not be extended; its handler is canceled", "queue", a.Queue, "task", a.Message.ID, "type", a.Message.Type)
+		a.Cancel(ErrLeaseExpired)
+	})
+	return rest, nil
 }
 
 func firstError(held []rdb.Held) error {
