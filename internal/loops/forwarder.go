@@ -24,9 +24,10 @@ type Forwarder struct {
 	Interval time.Duration
 	Log      *slog.Logger
 
-	wake chan struct{}
-	mu   sync.Mutex
-	next time.Time // when it wakes by itself; zero while it looks
+	wake    chan struct{}
+	mu      sync.Mutex
+	looking bool
+	next    time.Time // when it wakes by itself; while it looks, at the latest
 }
 
 // NewForwarder returns a forwarder for the queues of a lane.
@@ -37,31 +38,37 @@ func NewForwarder(broker ForwardBroker, queues []string, interval time.Duration,
 // Wake ends the rest between two ticks.
 func (f *Forwarder) Wake() <-chan struct{} { return f.wake }
 
-// Expect tells that a task will be due after a delay. While the forwarder looks it may have missed the task, so it looks again.
+// Expect tells that a task will be due after a delay. If the forwarder would sleep past that, it looks at once, or is looking now and
+// will not sleep for so long: what it sees may be older than the task.
 func (f *Forwarder) Expect(delay time.Duration) {
 	f.mu.Lock()
-	sooner := f.next.IsZero() || time.Now().Add(delay).Before(f.next)
-	f.mu.Unlock()
-	if sooner {
-		select {
-		case f.wake <- struct{}{}:
-		default:
-		}
+	defer f.mu.Unlock()
+	due := time.Now().Add(delay)
+	if !due.Before(f.next) {
+		return
+	}
+	f.next = due
+	if f.looking {
+		return
+	}
+	select {
+	case f.wake <- struct{}{}:
+	default:
 	}
 }
 
 // Tick moves what is due.
 func (f *Forwarder) Tick(ctx context.Context) (time.Duration, error) {
-	f.setNext(time.Time{})
-	rest, err := f.forward(ctx)
-	f.setNext(time.Now().Add(rest))
-	return rest, err
-}
-
-func (f *Forwarder) setNext(t time.Time) {
 	f.mu.Lock()
-	f.next = t
+	f.looking, f.next = true, time.Now().Add(f.Interval)
 	f.mu.Unlock()
+	rest, err := f.forward(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looking = false
+	rest = min(rest, max(time.Until(f.next), 0))
+	f.next = time.Now().Add(rest)
+	return rest, err
 }
 
 func (f *Forwarder) forward(ctx context.Context) (time.Duration, error) {

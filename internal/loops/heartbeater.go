@@ -2,6 +2,7 @@ package loops
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
@@ -33,7 +34,7 @@ func (h *Heartbeater) Tick(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	p := &rdb.Presence{Process: h.Process, Info: encoded, Busy: len(running) > 0, Started: make(map[string][]byte)}
+	p := &rdb.Presence{Process: h.Process, Info: encoded, Busy: len(running) > 0, Known: len(h.told) > 0, Started: make(map[string][]byte)}
 	now := make(map[string]time.Time, len(running))
 	for _, w := range running {
 		now[w.TaskID] = w.StartTime
@@ -50,10 +51,26 @@ func (h *Heartbeater) Tick(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	forgotten, err := h.Broker.Publish(ctx, p)
-	if forgotten || err != nil {
-		// Tell everything next time: Redis may have let the old state expire.
-		now = nil
+	if err != nil {
+		if !rdb.Refused(err) {
+			h.doubt(p.Started)
+		}
+		return 0, err // and the differences are the same next time, and more
+	}
+	if forgotten {
+		// Redis let the old state expire, and knows only what it was told now: the others are to be told again.
+		maps.DeleteFunc(now, func(id string, _ time.Time) bool { return p.Started[id] == nil })
 	}
 	h.told = now
-	return h.Interval, err
+	return h.Interval, nil
+}
+
+// doubt notes tasks that Redis may know of or not: next time they are told again or, if they run no more, told to have ended.
+func (h *Heartbeater) doubt(started map[string][]byte) {
+	if h.told == nil {
+		h.told = make(map[string]time.Time)
+	}
+	for id := range started {
+		h.told[id] = time.Time{}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,7 +29,13 @@ const (
 type Broker struct {
 	client redis.UniversalClient
 	queues queues
-	now    func() time.Time // for the names of the daily counters only: every other time is Redis's
+
+	// Background, if set, runs what need not be waited for. The package itself starts no goroutines.
+	Background func(f func())
+
+	senders    *senders
+	recoveries atomic.Uint64    // made so far, for their names
+	now        func() time.Time // for the names of the daily counters only: every other time is Redis's
 
 	archiveSize int // archiveSize, but for tests
 }
@@ -38,7 +45,7 @@ func New(client redis.UniversalClient, namespace wire.Namespace) *Broker {
 	if namespace == "" {
 		namespace = wire.DefaultNamespace
 	}
-	return &Broker{client: client, queues: queues{namespace: namespace}, now: time.Now, archiveSize: archiveSize}
+	return &Broker{client: client, queues: queues{namespace: namespace}, senders: newSenders(), now: time.Now, archiveSize: archiveSize}
 }
 
 // Namespace is the first part of all keys.
@@ -56,14 +63,26 @@ func (b *Broker) Ping(ctx context.Context) error { return b.client.Ping(ctx).Err
 // Lanes divides queues into sets that share the fate of one connection: on a Cluster each queue is alone, because its slot may
 // be on any shard; elsewhere all are together.
 func (b *Broker) Lanes(queues []string) [][]string {
-	if _, ok := b.client.(*redis.ClusterClient); !ok {
-		return [][]string{queues}
-	}
-	lanes := make([][]string, len(queues))
-	for i, q := range queues {
-		lanes[i] = []string{q}
+	var lanes [][]string
+	index := make(map[string]int)
+	for _, q := range queues {
+		i, ok := index[b.Lane(q)]
+		if !ok {
+			i = len(lanes)
+			index[b.Lane(q)] = i
+			lanes = append(lanes, nil)
+		}
+		lanes[i] = append(lanes[i], q)
 	}
 	return lanes
+}
+
+// Lane names the lane of a queue.
+func (b *Broker) Lane(queue string) string {
+	if _, ok := b.client.(*redis.ClusterClient); ok {
+		return queue
+	}
+	return ""
 }
 
 // once keeps go-redis from sending a command again by itself after an I/O error. A fetch sent twice would take twice.

@@ -3,6 +3,8 @@ package rdb
 import (
 	"context"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // NewTask is a task to be made, and after Enqueue what became of it.
@@ -10,7 +12,6 @@ type NewTask struct {
 	ID        string
 	Queue     string
 	Message   []byte // encoded
-	Nonce     string // unique to the call; empty if the ID is random, and so unique itself
 	Lock      string // key of the uniqueness lock; empty: not unique
 	LockTTL   int64  // seconds
 	ProcessAt int64  // unix seconds; 0: at once
@@ -30,8 +31,10 @@ const (
 // maxPipeline bounds the script calls of one pipeline, and so the memory that they take.
 const maxPipeline = 8
 
-// Enqueue makes tasks, in order within each queue, and leaves the result of each in its Err. A task whose Err is no declared
-// one may or may not exist; Enqueue may be repeated with it.
+// Enqueue makes tasks, and leaves the result of each in its Err. Those of one queue that are to be processed at once are made in
+// their order, and so are those for later, and those in groups. A task whose Err is no declared one may or may not
+// exist: the network ate the answer more often than go-redis repeats a call. A repeated call is recognised, and answered as the first
+// one was.
 func (b *Broker) Enqueue(ctx context.Context, tasks ...*NewTask) {
 	for len(tasks) > 0 {
 		tasks = tasks[b.enqueueSome(ctx, tasks):]
@@ -75,9 +78,12 @@ func (b *Broker) enqueueSome(ctx context.Context, tasks []*NewTask) int {
 		n++
 	}
 
+	from := b.senders.take()
+	defer b.senders.put(from)
+	from.seq++
 	calls := make([]*call, len(batches))
 	for i, in := range batches {
-		in.call = newCreation(in.to.script, in.to.queue, in.tasks)
+		in.call = newCreation(in.to.script, in.to.queue, in.tasks, from.record(in.to.queue, i), from.seq)
 		calls[i] = in.call
 		b.publish(ctx, in.to.queue)
 	}
@@ -96,15 +102,15 @@ func (b *Broker) enqueueSome(ctx context.Context, tasks []*NewTask) int {
 }
 
 // newCreation makes the call of enqueue.lua, schedule.lua or group.lua.
-func newCreation(s *script, q *queue, tasks []*NewTask) *call {
-	c := newCall(s, 3+8*len(tasks))
+func newCreation(s *script, q *queue, tasks []*NewTask, record string, seq uint64) *call {
+	c := newCall(s, 5+7*len(tasks))
 	switch s {
 	case enqueueScript:
-		c.key(q.pending, q.marker)
+		c.key(q.pending, q.marker, record)
 	case scheduleScript:
-		c.key(q.scheduled, q.marker)
+		c.key(q.scheduled, q.marker, record)
 	case groupScript:
-		c.key(q.groups)
+		c.key(q.groups, record)
 	}
 	for _, t := range tasks {
 		c.key(q.keys.Task(t.ID))
@@ -112,10 +118,10 @@ func newCreation(s *script, q *queue, tasks []*NewTask) *call {
 			c.key(q.keys.Group(t.Group))
 		}
 	}
-	c.arg(q.taskPrefix)
+	c.arg(q.taskPrefix, seq)
 	for _, t := range tasks {
 		// Redis refuses a TTL of 0, and would do so after the task was written.
-		c.arg(t.ID, t.Message, t.Nonce, t.Lock, max(t.LockTTL, 1))
+		c.arg(t.ID, t.Message, t.Lock, max(t.LockTTL, 1))
 		switch s {
 		case scheduleScript:
 			c.arg(t.ProcessAt, t.Group)
@@ -134,7 +140,14 @@ func (b *Broker) publish(ctx context.Context, q *queue) {
 	if now-last < int64(publishEvery) || !q.published.CompareAndSwap(last, now) {
 		return
 	}
-	if err := b.client.SAdd(ctx, b.queues.namespace.Queues(), q.keys.Name).Err(); err != nil {
-		q.published.Store(now - int64(publishEvery-publishRetry))
+	add := func() {
+		if err := b.client.SAdd(ctx, b.queues.namespace.Queues(), q.keys.Name).Err(); err != nil {
+			q.published.Store(now - int64(publishEvery-publishRetry))
+		}
+	}
+	if _, cluster := b.client.(*redis.ClusterClient); cluster && b.Background != nil {
+		b.Background(add) // the set may be on a shard that is down, and the queue on one that is not
+	} else {
+		add()
 	}
 }

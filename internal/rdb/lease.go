@@ -3,6 +3,7 @@ package rdb
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -102,10 +103,12 @@ type Recovery struct {
 	Err  error
 }
 
-// Recover takes back tasks of a queue. A task whose lease was extended, or that somebody else took back, is left alone (CodeLost).
+// Recover takes back tasks of a queue, each named once. A task whose lease was extended, or that somebody else took back, is left
+// alone (CodeLost).
 func (b *Broker) Recover(ctx context.Context, queue string, items []*Recovery) {
 	q := b.queues.get(queue)
 	day := q.today(b.now())
+	by := b.senders.id + "-" + strconv.FormatUint(b.recoveries.Add(1), 36)
 	var archive, pending []*Recovery
 	for _, r := range items {
 		if r.Archive {
@@ -130,15 +133,15 @@ func (b *Broker) Recover(ctx context.Context, queue string, items []*Recovery) {
 	for len(pending) > 0 {
 		part := pending[:min(maxBatch, len(pending))]
 		pending = pending[len(part):]
-		add(newCall(recoverScript, 9+5*len(part)).
-			key(q.active, q.lease, q.pending, q.marker, q.processed, day.processed, q.failed, day.failed), part, ttl)
+		add(newCall(recoverScript, 10+5*len(part)).
+			key(q.active, q.lease, q.pending, q.marker, q.processed, day.processed, q.failed, day.failed), part, ttl, by)
 	}
 	for len(archive) > 0 {
 		part := archive[:min(maxBatch, len(archive))]
 		archive = archive[len(part):]
 		add(newCall(archiveScript, 12+5*len(part)).
 			key(q.active, q.lease, q.archived, q.processed, day.processed, q.failed, day.failed), part,
-			ttl, q.taskPrefix, b.archiveSize, int64(archiveAge.Seconds()), 1)
+			ttl, q.taskPrefix, b.archiveSize, int64(archiveAge.Seconds()), by)
 	}
 	if len(calls) == 0 {
 		return

@@ -21,6 +21,7 @@ type Presence struct {
 	Started map[string][]byte // task ID → encoded WorkerInfo, since the last time it was told
 	Ended   []string          // task IDs
 	Busy    bool              // tasks are running
+	Known   bool              // Redis was told of some the last time
 }
 
 // Publish tells that a server lives, and how its workers differ from the last time. forgotten says that Redis no longer had the
@@ -33,6 +34,9 @@ func (b *Broker) Publish(ctx context.Context, p *Presence) (forgotten bool, err 
 	_, err = b.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.Set(ctx, server, p.Info, presenceTTL)
 		pipe.ZAdd(ctx, ns.Servers(), redis.Z{Score: expiry, Member: server})
+		if p.Known {
+			alive = pipe.Expire(ctx, workers, presenceTTL)
+		}
 		if len(p.Ended) > 0 {
 			pipe.HDel(ctx, workers, p.Ended...)
 		}
@@ -44,7 +48,7 @@ func (b *Broker) Publish(ctx context.Context, p *Presence) (forgotten bool, err 
 			pipe.HSet(ctx, workers, values...)
 		}
 		if p.Busy {
-			alive = pipe.Expire(ctx, workers, presenceTTL)
+			pipe.Expire(ctx, workers, presenceTTL)
 			pipe.ZAdd(ctx, ns.Workers(), redis.Z{Score: expiry, Member: workers})
 		} else if len(p.Ended) > 0 {
 			pipe.Del(ctx, workers)
@@ -98,6 +102,7 @@ func (b *Broker) Cancel(ctx context.Context, id string) error {
 // Subscription listens for the IDs of tasks to cancel.
 type Subscription struct {
 	pubsub *redis.PubSub
+	pinged bool // and heard nothing since
 }
 
 // SubscribeCancel starts to listen. Messages sent before it returns are not heard.
@@ -121,9 +126,12 @@ func (s *Subscription) Next(ctx context.Context) (string, error) {
 		return "", ctx.Err()
 	}
 	var timeout interface{ Timeout() bool }
-	if errors.As(err, &timeout) && timeout.Timeout() {
+	switch {
+	case err == nil:
+		s.pinged = false
+	case errors.As(err, &timeout) && timeout.Timeout() && !s.pinged:
+		s.pinged = true // a dead connection fails to write, or stays silent for one more wait
 		err = s.pubsub.Ping(ctx)
-		msg = nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("rdb: listening for cancellations: %w", err)

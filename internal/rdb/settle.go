@@ -84,6 +84,7 @@ func (b *Broker) settleBatches(items []*Settlement) []*settleBatch {
 	}
 	for _, in := range batches {
 		in.call = b.settleCall(in.items)
+		in.call.once = true // the caller repeats it, and so knows what an answer to a repeated call means
 	}
 	return batches
 }
@@ -114,7 +115,7 @@ func (b *Broker) settleCall(items []*Settlement) *call {
 	case Done, Complete, Retry:
 		c.arg(int64(statsTTL.Seconds()))
 	case Archive:
-		c.arg(int64(statsTTL.Seconds()), q.taskPrefix, b.archiveSize, int64(archiveAge.Seconds()), 0)
+		c.arg(int64(statsTTL.Seconds()), q.taskPrefix, b.archiveSize, int64(archiveAge.Seconds()), "")
 	}
 	for _, s := range items {
 		c.arg(s.ID, s.Token)
@@ -122,7 +123,7 @@ func (b *Broker) settleCall(items []*Settlement) *call {
 		case Complete:
 			c.arg(s.Message, s.Retention)
 		case Retry:
-			c.arg(s.Message, s.Delay.Milliseconds(), flag(s.Failed))
+			c.arg(s.Message, int64((s.Delay+time.Millisecond-1)/time.Millisecond), flag(s.Failed))
 		case Archive:
 			c.arg(s.Message, flag(s.Failed))
 		}

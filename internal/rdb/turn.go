@@ -9,7 +9,7 @@ import (
 // Turn is one round trip of a pump: what to undo, to settle and to fetch, in that order, and afterwards the answers.
 type Turn struct {
 	Undo   []*Undo
-	Settle []*Settlement
+	Settle []*Settlement // of each attempt only one: a script checks all of its tasks before it writes
 	Fetch  []*Fetch
 }
 
@@ -123,9 +123,11 @@ func (b *Broker) undoCall(u *Undo) *call {
 	if u.Cursor == "" {
 		u.Cursor = "0"
 	}
-	return newCall(unfetchScript, 4+3).
+	c := newCall(unfetchScript, 4+3).
 		key(q.pending, q.active, q.lease, q.marker).
 		arg(q.taskPrefix, u.Token, u.Cursor)
+	c.once = true
+	return c
 }
 
 func (u *Undo) read(c *call) {

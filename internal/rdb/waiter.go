@@ -63,6 +63,9 @@ func (w *Waiter) Wait(ctx context.Context, queues []string, timeout time.Duratio
 	case errors.Is(err, redis.Nil):
 		return "", nil
 	case err != nil:
+		if Refused(err) {
+			w.dropForeign(ctx, keys)
+		}
 		w.Close() // the node may have changed: look it up again
 		return "", fmt.Errorf("rdb: waiting for tasks: %w", err)
 	}
@@ -72,6 +75,16 @@ func (w *Waiter) Wait(ctx context.Context, queues []string, timeout time.Duratio
 		}
 	}
 	return "", nil
+}
+
+// dropForeign deletes markers that are not lists. Nobody else has a use for the keys, and one that cannot be popped would keep all
+// queues of the lane from being waited for. The next error tells what goes wrong here.
+func (w *Waiter) dropForeign(ctx context.Context, markers []string) {
+	for _, key := range markers {
+		if typ, err := w.broker.client.Type(ctx, key).Result(); err == nil && typ != "list" && typ != "none" {
+			_ = w.broker.client.Del(ctx, key).Err()
+		}
+	}
 }
 
 // Rouse ends a Wait, or the next one if none is on.

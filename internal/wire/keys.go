@@ -132,6 +132,9 @@ func (q Queue) Marker() string { return q.prefix + "marker" }
 // Rouse is the LIST with which a server ends its own wait for markers. Ours alone, so it has a TTL.
 func (q Queue) Rouse(process string) string { return q.prefix + "rouse:" + process }
 
+// Answer is the STRING with the answer of a sender's last call, by which a repeated call is recognised. Ours alone, so it has a TTL.
+func (q Queue) Answer(sender string) string { return q.prefix + "answer:" + sender }
+
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // Process names a server or a scheduler among all processes on the same Redis.

@@ -57,6 +57,6 @@ const (
 	FieldUniqueKey    = "unique_key"    // only if the task holds a lock
 	FieldGroup        = "group"         // only if the task has a group
 	FieldResult       = "result"
-	FieldToken        = "token" // ours: the fetch that took the task last
-	FieldNonce        = "nonce" // ours: the enqueue call that made the task, where the user chose the ID
+	FieldToken        = "token"   // ours: the fetch that took the task; only while active
+	FieldSettled      = "settled" // ours: the token of the attempt that ended last, or the name of its recovery
 )

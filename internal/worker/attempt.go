@@ -14,13 +14,14 @@ type Attempt struct {
 	Queue   string
 	Token   string // of the fetch that took the task
 	Retried int    // failed attempts before this one
-	Value   any    // the public package's own
+	Value   any    // the public package's own, set before the handler runs
 
 	Started  time.Time
 	Deadline time.Time // when the context ends; zero until the handler runs
 
 	pump     *Pump
-	index    int // in the pump's list of open attempts
+	number   uint64 // in the order of the fetches
+	index    int    // in the pump's list of open attempts
 	progress atomic.Int32
 	leased   int64        // when its fetch was sent, as uptime
 	extended atomic.Int64 // when its lease was last extended, as uptime; 0: it was not

@@ -15,7 +15,9 @@ type queueState struct {
 	maxActive int
 
 	dry     bool    // the last fetch came back short: asked again when told of tasks
-	told    bool    // its marker was popped since the last fetch
+	told    bool    // its marker was popped since the last fetch was sent
+	asked   bool    // its marker was popped before the last fetch was sent
+	doubted bool    // a fetch with an unknown reply is not undone yet
 	shut    bool    // paused, or as many active as allowed: its marker tells nothing
 	credit  float64 // slots that it is owed from earlier turns
 	retryAt time.Time
@@ -27,7 +29,7 @@ type queueState struct {
 
 // ready reports whether the queue is to be asked for tasks.
 func (q *queueState) ready(now time.Time) bool {
-	return !q.dry && q.owed == 0 && !now.Before(q.retryAt)
+	return !q.dry && !q.doubted && q.owed == 0 && !now.Before(q.retryAt)
 }
 
 // share divides n slots among queues: by weight, with what cannot be divided carried over as credit, so that over the turns

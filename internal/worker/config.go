@@ -43,6 +43,7 @@ type Config struct {
 // Callbacks lead to the user's code. Each may panic.
 type Callbacks struct {
 	BaseContext func() context.Context
+	Prepare     func(a *Attempt) // before the attempt is given to a worker; not user code
 	Handle      func(ctx context.Context, a *Attempt) error
 	OnError     func(ctx context.Context, a *Attempt, err error) // may be nil
 	IsFailure   func(err error) bool

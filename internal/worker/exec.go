@@ -1,9 +1,11 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
@@ -45,7 +47,9 @@ func (p *Pump) perform(a *Attempt) (err error) {
 	ctx := a.context.begin(base, a)
 	defer ctx.cancel(nil)
 	if err = ctx.Err(); err == nil { // the task's deadline may have passed while it waited
-		err = p.cfg.Handle(ctx, a)
+		if err = p.cfg.Handle(ctx, a); err != nil {
+			_ = err.Error() // the user's code too: where err holds a nil pointer, it panics here rather than in the settlement
+		}
 	}
 	returned = true
 	return err
@@ -99,14 +103,17 @@ func (p *Pump) forget(a *Attempt) {
 	p.signal()
 }
 
-// abort gives back the tasks of all handlers that still run.
+// abort gives back the tasks of all handlers that still run, the one that was taken first to be run first.
 func (p *Pump) abort() {
-	p.each((*Attempt).decide, func(a *Attempt) {
+	var aborted []*Attempt
+	p.each((*Attempt).decide, func(a *Attempt) { aborted = append(aborted, a) })
+	slices.SortFunc(aborted, func(a, b *Attempt) int { return cmp.Compare(b.number, a.number) })
+	for _, a := range aborted {
 		p.cfg.Log.Warn("a task did not finish before the shutdown and is given back", "queue", a.Queue, "task", a.Message.ID, "type", a.Message.Type)
 		a.settlement.Outcome = rdb.Requeue
 		p.finish(a)
 		a.Cancel(ErrServerClosed)
-	})
+	}
 }
 
 // WatchStuck gives up handlers that go on for longer than Grace after their context ended: their slot is freed and their task fails
@@ -120,7 +127,7 @@ func (p *Pump) WatchStuck(context.Context) (time.Duration, error) {
 		}
 		p.cfg.Log.Error("a handler is stuck: it goes on after its context ended, and is given up",
 			"queue", a.Queue, "task", a.Message.ID, "type", a.Message.Type, "started", a.Started, "grace", p.cfg.Grace, "cause", cause)
-		p.settle(a, errors.Join(ErrStuck, cause))
+		go p.settle(a, errors.Join(ErrStuck, cause)) // an ErrorHandler that blocks must not end the watch
 	})
 	return min(max(p.cfg.Grace/4, 10*time.Millisecond), time.Second), nil
 }

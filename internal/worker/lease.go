@@ -15,7 +15,8 @@ import (
 func (p *Pump) ExtendLeases(ctx context.Context) (time.Duration, error) {
 	rest := p.cfg.Lease / 6
 	var failed []error
-	for queue, attempts := range p.held() {
+	byQueue := p.held()
+	for queue, attempts := range byQueue {
 		held := make([]rdb.Held, len(attempts))
 		for i, a := range attempts {
 			held[i] = rdb.Held{ID: a.settlement.ID, Token: a.Token}
@@ -33,6 +34,12 @@ func (p *Pump) ExtendLeases(ctx context.Context) (time.Duration, error) {
 		if err := firstError(held); err != nil {
 			failed = append(failed, err)
 		}
+	}
+	if len(failed) < len(byQueue) {
+		for _, err := range failed { // the loop must not back off: the other queues need it
+			p.cfg.Log.Error("leases of a queue could not be extended", "error", err)
+		}
+		return rest, nil
 	}
 	return rest, errors.Join(failed...)
 }

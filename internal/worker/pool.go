@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 )
 
@@ -101,8 +102,13 @@ func (pool *Pool) Abort() {
 	}
 }
 
-// Close lets the idle goroutines end. Nothing may be submitted any more.
-func (pool *Pool) Close() { close(pool.work) }
+// Close lets the idle goroutines end, and closes the waiters' connections. No tick may run any more.
+func (pool *Pool) Close() {
+	for _, p := range pool.pumps {
+		p.waiter.Close()
+	}
+	close(pool.work)
+}
 
 // Open returns how many attempts are not settled yet.
 func (pool *Pool) Open() int {
@@ -131,12 +137,11 @@ func (pool *Pool) Cancel(id string) {
 
 // PassMarkers tells other servers of the tasks in the queues: a marker may have been lost with this server's connection.
 func (pool *Pool) PassMarkers(ctx context.Context) error {
+	var errs []error
 	for _, p := range pool.pumps {
 		for _, q := range p.queues {
-			if err := pool.cfg.Broker.PassMarker(ctx, q.name); err != nil {
-				return err
-			}
+			errs = append(errs, pool.cfg.Broker.PassMarker(ctx, q.name))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -46,15 +46,20 @@ type Pump struct {
 	queues   []*queueState // most important first
 	finished []*Attempt    // since the last turn
 	open     []*Attempt    // not settled yet
+	begun    uint64        // attempts so far
+	inFlight bool          // the turn that is on its way fetches
 	waiting  []string      // the queues that the waiter waits for now; nil: it does not wait
+	roused   bool          // the waiter was told that the queues are others now
 	waitWake chan struct{} // ends the waiter loop's rest
 }
 
 // doubt is a fetch whose reply was lost.
 type doubt struct {
-	undo  rdb.Undo
-	due   time.Time // when to undo it
-	final time.Time // after which it can no longer be executed: the undo after that is the last
+	undo   rdb.Undo
+	due    time.Time // when to undo it
+	final  time.Time // after which it can no longer be executed: the undo after that is the last
+	sent   bool      // in this turn
+	undone bool      // once at least
 }
 
 // redisClock estimates the time that Redis has from the replies of fetches.
@@ -140,7 +145,7 @@ func (p *Pump) plan(now time.Time) {
 	t := &p.turn
 	t.Undo, t.Settle, t.Fetch = t.Undo[:0], t.Settle[:0], t.Fetch[:0]
 	for _, d := range p.doubts {
-		if !now.Before(d.due) {
+		if d.sent = !now.Before(d.due); d.sent {
 			t.Undo = append(t.Undo, &d.undo)
 		}
 	}
@@ -183,12 +188,14 @@ func (p *Pump) plan(now time.Time) {
 	share(free, ready, p.cfg.Strict, func(q *queueState, n int) {
 		n = min(n, maxFetch)
 		used += n
+		q.asked, q.told = q.told, false
 		t.Fetch = append(t.Fetch, &rdb.Fetch{
 			Queue: q.name, N: n, Token: p.token(), Lease: p.cfg.Lease, MaxActive: q.maxActive,
 			NotAfter: p.clock.in(fetchPatience, now),
 		})
 	})
 	p.slots.release(free - used)
+	p.inFlight = len(t.Fetch) > 0
 }
 
 // token makes a token that no other fetch has.
@@ -199,8 +206,7 @@ func (p *Pump) token() string {
 // learn takes in the answers of a turn. The error is the one that cut the connection, if one did.
 func (p *Pump) learn(sent int64) error {
 	now := time.Now()
-	var cut error
-	p.learnUndone(now)
+	cut := p.learnUndone(now)
 	for _, f := range p.turn.Fetch {
 		if err := p.learnFetched(f, sent, now); err != nil {
 			cut = err
@@ -211,15 +217,23 @@ func (p *Pump) learn(sent int64) error {
 	}
 	clear(p.turn.Settle) // keep no settled task's memory while resting
 	clear(p.turn.Fetch)
+	p.landed()
 	return cut
 }
 
-func (p *Pump) learnUndone(now time.Time) {
+// learnUndone notes which fetches are undone. The error is the one that cut the connection: the loop backs off then.
+func (p *Pump) learnUndone(now time.Time) (cut error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.doubts = slices.DeleteFunc(p.doubts, func(d *doubt) bool {
 		switch {
-		case now.Before(d.due):
+		case !d.sent:
+		case rdb.Refused(d.undo.Err):
+			q := p.queue(d.undo.Queue)
+			p.refused(q, now, d.undo.Err)
+			d.due = q.retryAt
 		case d.undo.Err != nil:
-			d.due = now.Add(minQueuePause)
+			cut = d.undo.Err
 		case !d.undo.Done():
 			d.due = now // more leases to look through
 		case !d.due.Before(d.final):
@@ -228,18 +242,22 @@ func (p *Pump) learnUndone(now time.Time) {
 			}
 			return true
 		default:
+			d.undone = true
 			d.due = d.final
 		}
 		return false
 	})
+	for _, q := range p.queues {
+		q.doubted = slices.ContainsFunc(p.doubts, func(d *doubt) bool { return d.undo.Queue == q.name && !d.undone })
+	}
+	return cut
 }
 
 // learnFetched starts the tasks that a fetch took, and notes what it says of its queue.
 func (p *Pump) learnFetched(f *rdb.Fetch, sent int64, now time.Time) error {
 	p.mu.Lock()
 	q := p.queue(f.Queue)
-	told := q.told
-	q.told = false
+	told, toldAgain := q.asked, q.told // toldAgain: while the fetch was on its way, perhaps of a task that it did not see
 	switch {
 	case f.Err != nil && rdb.Refused(f.Err):
 		p.refused(q, now, f.Err)
@@ -247,6 +265,7 @@ func (p *Pump) learnFetched(f *rdb.Fetch, sent int64, now time.Time) error {
 		p.slots.release(f.N)
 		return nil
 	case f.Err != nil:
+		q.doubted = true
 		p.mu.Unlock()
 		p.slots.release(f.N)
 		final := now.Add(fetchPatience)
@@ -258,7 +277,7 @@ func (p *Pump) learnFetched(f *rdb.Fetch, sent int64, now time.Time) error {
 	case f.Code == rdb.CodePaused || f.Code == rdb.CodeCapped:
 		q.dry, q.shut, q.credit = true, true, 0
 	case f.Code == rdb.CodeOK && !f.More:
-		q.dry, q.shut, q.credit = true, false, 0
+		q.dry, q.shut, q.credit = !toldAgain, false, 0
 	}
 	q.fails = 0
 	p.clock.learn(f.Now, now)
@@ -271,6 +290,9 @@ func (p *Pump) learnFetched(f *rdb.Fetch, sent int64, now time.Time) error {
 		p.cfg.Log.Error("dropped an ID from pending that no pending task has", "queue", f.Queue, "task", id)
 	}
 	p.slots.release(f.N - len(f.Tasks))
+	if !p.pool.fetching.Load() {
+		slices.Reverse(f.Tasks) // they are given back to the front one by one: the oldest must be the last
+	}
 	for _, t := range f.Tasks {
 		p.begin(f, t, sent)
 	}
@@ -297,7 +319,14 @@ func (p *Pump) begin(f *rdb.Fetch, t rdb.Fetched, fetchedAt int64) {
 	}
 	a.Message, a.Retried = msg, msg.Retried
 	a.Deadline = deadline(a.Started, msg.Timeout, msg.Deadline)
+	p.cfg.Prepare(a)
 	p.register(a)
+	if !p.pool.fetching.Load() && a.decide() { // the server was stopped while the fetch was on its way
+		a.settlement.Outcome = rdb.Requeue
+		p.slots.release(1)
+		p.finish(a)
+		return
+	}
 	p.pool.submit(a)
 }
 

@@ -3,6 +3,8 @@ package worker
 // register notes an attempt as open: its lease is extended until it is settled.
 func (p *Pump) register(a *Attempt) {
 	p.mu.Lock()
+	p.begun++
+	a.number = p.begun
 	a.index = len(p.open)
 	p.open = append(p.open, a)
 	p.mu.Unlock()
@@ -20,6 +22,14 @@ func (p *Pump) unregister(a *Attempt) {
 	}
 }
 
+// landed notes that the answers of a turn have been taken in.
+func (p *Pump) landed() {
+	p.mu.Lock()
+	p.inFlight = false
+	p.mu.Unlock()
+	notify(p.pool.drained)
+}
+
 // each calls f for every open attempt that satisfies keep, without the lock.
 func (p *Pump) each(keep func(a *Attempt) bool, f func(a *Attempt)) {
 	p.mu.Lock()
@@ -35,10 +45,20 @@ func (p *Pump) each(keep func(a *Attempt) bool, f func(a *Attempt)) {
 	}
 }
 
+// openCount returns how many attempts are open, and fetches on their way or in doubt, which may hold tasks, too.
 func (p *Pump) openCount() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.open)
+	n := len(p.open)
+	if p.inFlight {
+		n++
+	}
+	for _, q := range p.queues {
+		if q.doubted {
+			n++
+		}
+	}
+	return n
 }
 
 // queue returns the state of a queue of the lane. The caller holds the lock.

@@ -64,7 +64,7 @@ func (p *Pump) rest(now time.Time) time.Duration {
 	defer p.mu.Unlock()
 	fetching := p.pool.fetching.Load()
 	for _, q := range p.queues {
-		if now.Before(q.retryAt) && (fetching || q.owed > 0) {
+		if now.Before(q.retryAt) { // also while not fetching: outcomes may be held back until then
 			sooner(q.retryAt)
 		}
 		if q.dry && fetching {
@@ -85,7 +85,7 @@ func (p *Pump) Wait(ctx context.Context) (time.Duration, error) {
 	}
 	name, err := p.waiter.Wait(ctx, queues, waitTimeout)
 	p.mu.Lock()
-	p.waiting = nil
+	p.waiting, p.roused = nil, false
 	if name != "" {
 		q := p.queue(name)
 		q.dry, q.told = false, true
@@ -95,8 +95,8 @@ func (p *Pump) Wait(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	p.signal()
-	if p.slots.available() == 0 {
-		// Busy since the wait began: another server can have the task now.
+	if p.slots.available() == 0 || !p.pool.fetching.Load() {
+		// Busy, or stopped, since the wait began: another server can have the task now.
 		if err := p.cfg.Broker.PassMarker(ctx, name); err != nil {
 			return 0, err
 		}
@@ -117,7 +117,7 @@ func (p *Pump) wanted() []string {
 
 // dryQueues returns the queues whose markers would tell of tasks that this server can take. The caller holds the lock.
 func (p *Pump) dryQueues() []string {
-	if !p.pool.fetching.Load() || p.slots.available() == 0 {
+	if !p.pool.fetching.Load() {
 		return nil
 	}
 	var names []string
@@ -127,6 +127,9 @@ func (p *Pump) dryQueues() []string {
 			names = append(names, q.name)
 		}
 	}
+	if len(names) > 0 && !p.slots.wanted(p.demand) {
+		return nil
+	}
 	return names
 }
 
@@ -135,15 +138,15 @@ func (p *Pump) rouseWaiter(ctx context.Context) {
 	p.mu.Lock()
 	dry := p.dryQueues()
 	waiting := p.waiting
+	rouse := waiting != nil && !p.roused &&
+		slices.ContainsFunc(dry, func(name string) bool { return !slices.Contains(waiting, name) })
+	p.roused = p.roused || rouse
 	p.mu.Unlock()
-	if len(dry) == 0 {
-		return
-	}
-	if waiting == nil {
+	switch {
+	case len(dry) == 0:
+	case waiting == nil:
 		notify(p.waitWake)
-		return
-	}
-	if slices.ContainsFunc(dry, func(name string) bool { return !slices.Contains(waiting, name) }) {
+	case rouse:
 		if err := p.waiter.Rouse(ctx); err != nil {
 			p.cfg.Log.Warn("a wait for tasks could not be changed; they are found by looking", "error", err)
 		}

@@ -2,19 +2,33 @@ package worker
 
 import (
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
 )
 
-// outcome turns what the handler returned into a settlement.
+// outcome turns what the handler returned into a settlement. An error is the user's code, too: its methods may panic.
 func (p *Pump) outcome(a *Attempt, err error) {
-	s, msg := &a.settlement, a.Message
 	if err == nil {
 		p.succeed(a)
 		return
 	}
+	before, retried := a.settlement, a.Message.Retried
+	failure := Contain(func() { p.fail(a, err) })
+	if failure == nil {
+		return
+	}
+	p.logPanic("the handler's error", a, failure)
+	a.settlement, a.Message.Retried = before, retried
+	p.fail(a, &PanicError{Value: fmt.Sprintf("an error of type %T, whose methods panic", err), Stack: debug.Stack()})
+}
+
+// fail decides what becomes of a task whose attempt ended with an error.
+func (p *Pump) fail(a *Attempt, err error) {
+	s, msg := &a.settlement, a.Message
 	if panicked, ok := err.(*PanicError); ok { //nolint:errorlint // Ours, not one that the handler returned wrapped.
 		p.cfg.Log.Error("a handler panicked", "queue", a.Queue, "task", msg.ID, "type", msg.Type, "error", err, "stack", string(panicked.Stack))
 	}

@@ -36,9 +36,9 @@ func (s *slots) join(wake func()) *demand {
 func (s *slots) reserve(d *demand, weight, priority int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	gone := d.weight > 0 && weight == 0
+	yields := d.weight > 0 && (weight == 0 || priority < d.priority)
 	d.weight, d.priority = weight, priority
-	if gone && s.strict {
+	if yields && s.strict {
 		s.wakeUnmet(d)
 	}
 	if weight == 0 {
@@ -79,6 +79,16 @@ func (s *slots) release(n int) {
 	if len(s.lanes) > 1 {
 		s.wakeUnmet(nil)
 	}
+}
+
+// wanted reports whether a slot is free for a lane that waits for tasks. If none is, the lane is woken when one is.
+func (s *slots) wanted(d *demand) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free == 0 {
+		d.unmet = true
+	}
+	return s.free > 0
 }
 
 // available returns how many slots are free.

@@ -10,20 +10,20 @@
 -- ARGV[2..]  for each task: id, token, msg ("" = as it is), retention in seconds
 -- RETURN     for each task: OK, ALREADY, GONE or LOST
 -- BOUND      500 tasks
--- include: codes clock counters locks active held
+-- include: codes fields clock counters locks active held
 
 redis.call("ZCARD", KEYS[3])
-local now = clock()
+local now, us = clock()
 local codes, ids, entries = {}, {}, {}
 local writes = {}
 local a = 2
 for k = 6, #KEYS do
   local id = ARGV[a]
-  local code, lock = held(KEYS[k], ARGV[a + 1], "completed")
+  local code, lock = held(KEYS[k], ARGV[a + 1])
   if code == OK then
     ids[#ids + 1] = id
-    writes[#writes + 1] = { KEYS[k], ARGV[a + 2], lock, id }
-    entries[#entries + 1] = now + tonumber(ARGV[a + 3])
+    writes[#writes + 1] = { KEYS[k], ARGV[a + 1], ARGV[a + 2], owns(lock, id) and lock }
+    entries[#entries + 1] = now + tonumber(ARGV[a + 3]) + (us > 0 and 1 or 0)
     entries[#entries + 1] = id
   end
   codes[#codes + 1] = code
@@ -33,10 +33,10 @@ if #ids > 0 then
   strike(KEYS[1], KEYS[2], ids)
   redis.call("ZADD", KEYS[3], unpack(entries))
   for _, w in ipairs(writes) do
-    store(w[1], w[2], "completed")
-    if w[3] then
-      release(w[3], w[4])
-      redis.call("HDEL", w[1], "unique_key")
+    settle(w[1], w[2], w[3], "completed")
+    redis.call("HDEL", w[1], "unique_key")
+    if w[4] then
+      redis.call("DEL", w[4])
     end
   end
   count(KEYS[4], KEYS[5], #ids, ARGV[1])

@@ -9,7 +9,7 @@
 -- ARGV[2..]  for each task: id, token
 -- RETURN     for each task: OK, GONE or LOST. GONE is also the answer to a repeated call.
 -- BOUND      500 tasks
--- include: codes counters locks active held
+-- include: codes fields counters locks active held
 
 local codes, ids, tasks, locks = {}, {}, {}, {}
 local a = 2
@@ -18,7 +18,9 @@ for k = 5, #KEYS do
   if code == OK then
     ids[#ids + 1] = ARGV[a]
     tasks[#tasks + 1] = KEYS[k]
-    locks[#ids] = lock
+    if owns(lock, ARGV[a]) then
+      locks[#locks + 1] = lock
+    end
   end
   codes[#codes + 1] = code
   a = a + 2
@@ -26,8 +28,8 @@ end
 if #ids > 0 then
   strike(KEYS[1], KEYS[2], ids)
   redis.call("DEL", unpack(tasks))
-  for i, id in ipairs(ids) do
-    release(locks[i], id)
+  if #locks > 0 then
+    redis.call("DEL", unpack(locks))
   end
   count(KEYS[3], KEYS[4], #ids, ARGV[1])
 end

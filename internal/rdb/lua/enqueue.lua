@@ -2,31 +2,40 @@
 --
 -- KEYS[1]    pending
 -- KEYS[2]    marker
--- KEYS[3..]  the task's hash, for each task
+-- KEYS[3]    record of the sender's last call
+-- KEYS[4..]  the task's hash, for each task
 -- ARGV[1]    prefix of the task keys, to look up the holder of a lock
--- ARGV[2..]  for each task: id, msg, nonce, lock ("" = not unique), TTL of the lock in seconds
--- RETURN     for each task: OK, ALREADY, CONFLICT or DUPLICATE
+-- ARGV[2]    number of the sender's call
+-- ARGV[3..]  for each task: id, msg, lock ("" = not unique), TTL of the lock in seconds
+-- RETURN     for each task: OK, CONFLICT or DUPLICATE; STALE if a later call of the sender was executed
 -- BOUND      500 tasks
 --
 -- When Redis is full the first HSET is refused, and nothing has been written.
--- include: codes clock mark create
+-- include: codes clock mark answers create
 
 redis.call("LLEN", KEYS[1])
+local n = #KEYS - 3
+local codes = answered(KEYS[3], ARGV[2], n)
+if codes then
+  return codes
+end
+local made, ids = {}, {}
+codes = {}
+for i = 1, n do
+  local a = 4 * i - 1
+  codes[i] = creatable(KEYS[i + 3], ARGV[a], ARGV[a + 2], ARGV[1], made)
+end
 local _, _, now_ns = clock()
-local codes, ids = {}, {}
-local a = 2
-for k = 3, #KEYS do
-  local id, nonce, lock = ARGV[a], ARGV[a + 2], ARGV[a + 3]
-  local code = creatable(KEYS[k], id, nonce, lock, ARGV[1])
-  if code == OK then
-    create(KEYS[k], id, ARGV[a + 1], "pending", nonce, lock, ARGV[a + 4], "pending_since", now_ns)
-    ids[#ids + 1] = id
+for i = 1, n do
+  if codes[i] == OK then
+    local a = 4 * i - 1
+    create(KEYS[i + 3], ARGV[a], ARGV[a + 1], "pending", ARGV[a + 2], ARGV[a + 3], "pending_since", now_ns)
+    ids[#ids + 1] = ARGV[a]
   end
-  codes[#codes + 1] = code
-  a = a + 5
 end
 if #ids > 0 then
   redis.call("LPUSH", KEYS[1], unpack(ids))
   mark(KEYS[2])
+  remember(KEYS[3], ARGV[2], codes)
 end
 return codes

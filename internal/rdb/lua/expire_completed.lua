@@ -5,7 +5,7 @@
 -- ARGV[2]  how many at most
 -- RETURN   how many were deleted
 -- BOUND    ARGV[2], at most 500
--- include: clock locks purge
+-- include: fields clock locks purge
 
 local now = clock()
 local ids = redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", now, "LIMIT", 0, ARGV[2])

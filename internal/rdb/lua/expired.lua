@@ -8,14 +8,14 @@
 -- RETURN   {entries looked at, milliseconds until the next lease ends or -1,
 --           then for each task: id, token, msg or false where there is no task}
 -- BOUND    ARGV[3], at most 100
--- include: clock
+-- include: fields clock
 
 local now = clock()
 local page = redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", "(" .. now, "WITHSCORES", "LIMIT", ARGV[2], ARGV[3])
 local reply = { #page / 2, -1 }
 for i = 1, #page, 2 do
   local id = page[i]
-  local f = redis.pcall("HMGET", ARGV[1] .. id, "state", "token", "msg")
+  local f = fields(ARGV[1] .. id, "state", "token", "msg")
   local ours = f[2] or f[1] ~= "active"
   if ours or tonumber(page[i + 1]) + tonumber(ARGV[4]) < now then
     reply[#reply + 1] = id

@@ -8,7 +8,7 @@
 -- BOUND      500 tasks
 --
 -- The first write is ZREM, which works when Redis is full.
--- include: codes clock held
+-- include: codes fields clock held
 
 redis.call("ZCARD", KEYS[1])
 local now, us = clock()
@@ -16,7 +16,7 @@ local expiry = now + tonumber(ARGV[1]) + (us > 0 and 1 or 0)
 local codes, ids, entries = {}, {}, {}
 local a = 2
 for k = 2, #KEYS do
-  local code = held(KEYS[k], ARGV[a + 1])
+  local code = held(KEYS[k], ARGV[a + 1], "")
   if code == OK then
     ids[#ids + 1] = ARGV[a]
     entries[#entries + 1] = expiry

@@ -16,7 +16,7 @@
 -- BOUND    n, at most 500
 --
 -- The first write is RPOP, which works when Redis is full.
--- include: codes clock mark
+-- include: codes fields clock mark
 
 local now, us = clock()
 local now_ms = now * 1000 + math.floor(us / 1000)
@@ -49,7 +49,7 @@ local reply, taken, leases, seen = { code, now_ms, 0 }, {}, {}, {}
 local expiry = now + tonumber(ARGV[3]) + (us > 0 and 1 or 0)
 for i = #ids, 1, -1 do
   local id = ids[i]
-  local f = redis.pcall("HMGET", ARGV[1] .. id, "state", "msg")
+  local f = fields(ARGV[1] .. id, "state", "msg")
   reply[#reply + 1] = id
   if f[1] == "pending" and not seen[id] then
     seen[id] = true

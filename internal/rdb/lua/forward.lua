@@ -12,15 +12,16 @@
 -- BOUND    ARGV[4], at most 500
 --
 -- The first write is ZREM, which works when Redis is full.
--- include: clock mark
+-- include: fields clock mark
 
 redis.call("LLEN", KEYS[2])
 redis.call("SCARD", KEYS[3])
 local now, us, now_ns = clock()
 local ids = redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", now, "LIMIT", 0, ARGV[4])
+local nxt = redis.call("ZRANGE", KEYS[1], #ids, #ids, "WITHSCORES")
 local ready, grouped, postponed = {}, {}, {}
 for _, id in ipairs(ids) do
-  local f = redis.pcall("HMGET", ARGV[1] .. id, "state", "group")
+  local f = fields(ARGV[1] .. id, "state", "group")
   if f[1] ~= ARGV[3] then
     -- No such task here: the ID is dropped.
   elseif not f[2] or f[2] == "" then
@@ -53,7 +54,6 @@ if #ids > 0 then
 end
 local dropped = #ids - #ready - #grouped - #postponed / 2
 local wait = -1
-local nxt = redis.call("ZRANGE", KEYS[1], 0, 0, "WITHSCORES")
 if #nxt > 0 then
   wait = math.max(0, math.ceil((tonumber(nxt[2]) - now) * 1000 - us / 1000))
 end

@@ -1,29 +1,39 @@
 -- Makes new tasks that wait in a group to be aggregated.
 --
 -- KEYS[1]    groups
--- KEYS[2..]  for each task: its hash, its group
+-- KEYS[2]    record of the sender's last call
+-- KEYS[3..]  for each task: its hash, its group
 -- ARGV[1]    prefix of the task keys, to look up the holder of a lock
--- ARGV[2..]  for each task: id, msg, nonce, lock ("" = not unique), TTL of the lock in seconds, name of the group
--- RETURN     for each task: OK, ALREADY, CONFLICT or DUPLICATE
+-- ARGV[2]    number of the sender's call
+-- ARGV[3..]  for each task: id, msg, lock ("" = not unique), TTL of the lock in seconds, name of the group
+-- RETURN     for each task: OK, CONFLICT or DUPLICATE; STALE if a later call of the sender was executed
 -- BOUND      500 tasks
--- include: codes clock create
+-- include: codes clock answers create
 
 redis.call("SCARD", KEYS[1])
-for k = 3, #KEYS, 2 do
-  redis.call("ZCARD", KEYS[k])
+local n = (#KEYS - 2) / 2
+local codes = answered(KEYS[2], ARGV[2], n)
+if codes then
+  return codes
+end
+local made, any = {}, false
+codes = {}
+for i = 1, n do
+  local a = 5 * i - 2
+  redis.call("ZCARD", KEYS[2 * i + 2])
+  codes[i] = creatable(KEYS[2 * i + 1], ARGV[a], ARGV[a + 2], ARGV[1], made)
 end
 local now = clock()
-local codes = {}
-local a = 2
-for k = 2, #KEYS, 2 do
-  local id, nonce, lock, group = ARGV[a], ARGV[a + 2], ARGV[a + 3], ARGV[a + 5]
-  local code = creatable(KEYS[k], id, nonce, lock, ARGV[1])
-  if code == OK then
-    create(KEYS[k], id, ARGV[a + 1], "aggregating", nonce, lock, ARGV[a + 4], "group", group)
-    redis.call("ZADD", KEYS[k + 1], now, id)
-    redis.call("SADD", KEYS[1], group)
+for i = 1, n do
+  if codes[i] == OK then
+    any = true
+    local a = 5 * i - 2
+    create(KEYS[2 * i + 1], ARGV[a], ARGV[a + 1], "aggregating", ARGV[a + 2], ARGV[a + 3], "group", ARGV[a + 4])
+    redis.call("ZADD", KEYS[2 * i + 2], now, ARGV[a])
+    redis.call("SADD", KEYS[1], ARGV[a + 4])
   end
-  codes[#codes + 1] = code
-  a = a + 6
+end
+if any then
+  remember(KEYS[2], ARGV[2], codes)
 end
 return codes

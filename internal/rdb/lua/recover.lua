@@ -11,26 +11,27 @@
 -- KEYS[8]    failed, today
 -- KEYS[9..]  the task's hash, for each task, the one to run first last
 -- ARGV[1]    TTL of the daily counters in seconds
--- ARGV[2..]  for each task: id, token, msg ("" = as it is), 1 if the attempt counts as processed and failed, else 0
--- RETURN     for each task: OK, GONE or LOST
+-- ARGV[2]    name of the recovery
+-- ARGV[3..]  for each task: id, token, msg ("" = as it is), 1 if the attempt counts as processed and failed, else 0
+-- RETURN     for each task: OK, ALREADY, GONE (an ID without an active task, struck out) or LOST
 -- BOUND      500 tasks
--- include: codes clock mark counters active expired
+-- include: codes fields clock mark counters active held expired
 
 redis.call("LLEN", KEYS[3])
 local now, _, now_ns = clock()
 local codes, out, back, writes, failures = {}, {}, {}, {}, 0
-local a = 2
+local a = 3
 for k = 9, #KEYS do
   local id = ARGV[a]
-  local f = redis.pcall("HMGET", KEYS[k], "state", "token")
-  local code = LOST
-  if not expired(KEYS[2], id, now) then
+  local code = held(KEYS[k], ARGV[a + 1], ARGV[2])
+  if code == OK and not expired(KEYS[2], id, now) then
     code = LOST
-  elseif f[1] ~= "active" then
-    code = GONE
+  elseif code == LOST and fields(KEYS[k], "state")[1] ~= "active" and redis.call("ZSCORE", KEYS[2], id) then
+    code = GONE -- the task is elsewhere
+  end
+  if code == GONE then
     out[#out + 1] = id
-  elseif (f[2] or "") == ARGV[a + 1] then
-    code = OK
+  elseif code == OK then
     out[#out + 1] = id
     back[#back + 1] = id
     writes[#writes + 1] = { KEYS[k], ARGV[a + 2] }
@@ -43,11 +44,7 @@ strike(KEYS[1], KEYS[2], out)
 if #back > 0 then
   redis.call("RPUSH", KEYS[3], unpack(back))
   for _, w in ipairs(writes) do
-    redis.call("HSET", w[1], "state", "pending", "pending_since", now_ns)
-    redis.call("HDEL", w[1], "token")
-    if w[2] ~= "" then
-      redis.call("HSET", w[1], "msg", w[2])
-    end
+    settle(w[1], ARGV[2], w[2], "pending", "pending_since", now_ns)
   end
   count(KEYS[5], KEYS[6], failures, ARGV[1])
   count(KEYS[7], KEYS[8], failures, ARGV[1])

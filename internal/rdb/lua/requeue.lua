@@ -8,17 +8,17 @@
 -- ARGV[1..]  for each task: id, token
 -- RETURN     for each task: OK, ALREADY, GONE or LOST
 -- BOUND      500 tasks
--- include: codes clock mark active held
+-- include: codes fields clock mark active held
 
 redis.call("LLEN", KEYS[3])
 local _, _, now_ns = clock()
-local codes, ids, tasks = {}, {}, {}
+local codes, ids, writes = {}, {}, {}
 local a = 1
 for k = 5, #KEYS do
-  local code = held(KEYS[k], ARGV[a + 1], "pending")
+  local code = held(KEYS[k], ARGV[a + 1])
   if code == OK then
     ids[#ids + 1] = ARGV[a]
-    tasks[#tasks + 1] = KEYS[k]
+    writes[#writes + 1] = { KEYS[k], ARGV[a + 1] }
   end
   codes[#codes + 1] = code
   a = a + 2
@@ -26,8 +26,8 @@ end
 if #ids > 0 then
   strike(KEYS[1], KEYS[2], ids)
   redis.call("RPUSH", KEYS[3], unpack(ids))
-  for _, task in ipairs(tasks) do
-    redis.call("HSET", task, "state", "pending", "pending_since", now_ns)
+  for _, w in ipairs(writes) do
+    settle(w[1], w[2], "", "pending", "pending_since", now_ns)
   end
   mark(KEYS[4])
 end

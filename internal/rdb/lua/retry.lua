@@ -12,7 +12,7 @@
 -- ARGV[2..]  for each task: id, token, msg ("" = as it is), delay in milliseconds, 1 if the attempt counts as processed and failed, else 0
 -- RETURN     for each task: OK, ALREADY, GONE or LOST
 -- BOUND      500 tasks
--- include: codes clock counters active held
+-- include: codes fields clock counters active held
 
 redis.call("ZCARD", KEYS[3])
 local now, us = clock()
@@ -21,10 +21,10 @@ local writes, failures = {}, 0
 local a = 2
 for k = 8, #KEYS do
   local id = ARGV[a]
-  local code = held(KEYS[k], ARGV[a + 1], "retry")
+  local code = held(KEYS[k], ARGV[a + 1])
   if code == OK then
     ids[#ids + 1] = id
-    writes[#writes + 1] = { KEYS[k], ARGV[a + 2] }
+    writes[#writes + 1] = { KEYS[k], ARGV[a + 1], ARGV[a + 2] }
     -- Whole seconds, rounded up: never before the delay is over.
     entries[#entries + 1] = now + math.ceil(us / 1e6 + tonumber(ARGV[a + 3]) / 1000)
     entries[#entries + 1] = id
@@ -37,7 +37,7 @@ if #ids > 0 then
   strike(KEYS[1], KEYS[2], ids)
   redis.call("ZADD", KEYS[3], unpack(entries))
   for _, w in ipairs(writes) do
-    store(w[1], w[2], "retry")
+    settle(w[1], w[2], w[3], "retry")
   end
   count(KEYS[4], KEYS[5], failures, ARGV[1])
   count(KEYS[6], KEYS[7], failures, ARGV[1])

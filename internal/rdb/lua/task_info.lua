@@ -8,10 +8,10 @@
 -- RETURN   {state, msg, result or false, time to process in unix seconds or -1, 1 if active without a lease that lasts, else 0},
 --          or {} if there is no such task
 -- BOUND    one task
--- include: clock expired
+-- include: fields clock expired
 
-local f = redis.pcall("HMGET", KEYS[1], "state", "msg", "result")
-if f.err or not f[1] then
+local f = fields(KEYS[1], "state", "msg", "result")
+if not f[1] then
   return {}
 end
 local at, orphaned = -1, 0

@@ -7,7 +7,7 @@
 -- ARGV[4]  how many to delete at most
 -- RETURN   how many were deleted
 -- BOUND    ARGV[4], at most 500
--- include: clock locks purge archive
+-- include: fields clock locks purge archive
 
 local now = clock()
 return trim(KEYS[1], ARGV[1], now, tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]))

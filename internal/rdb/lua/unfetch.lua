@@ -13,7 +13,7 @@
 --
 -- A page is read again after tasks of it were put back: the cursor of miniredis counts entries, and would pass over those that
 -- have moved up.
--- include: clock mark active
+-- include: fields clock mark active
 
 -- taken(active, ids) returns the IDs in the order in which the active list has them, the last one taken first. IDs beyond the
 -- thousand tasks that were taken last come in the end, in any order.
@@ -43,7 +43,7 @@ repeat
   page, ids = redis.call("ZSCAN", KEYS[3], ARGV[3], "COUNT", 200), {}
   for i = 1, #page[2], 2 do
     local id = page[2][i]
-    local f = redis.pcall("HMGET", ARGV[1] .. id, "state", "token")
+    local f = fields(ARGV[1] .. id, "state", "token")
     if f[1] == "active" and f[2] == ARGV[2] then
       ids[#ids + 1] = id
     end

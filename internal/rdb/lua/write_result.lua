@@ -5,9 +5,9 @@
 -- ARGV[2]  the result
 -- RETURN   OK, GONE or LOST
 -- BOUND    one task
--- include: codes held
+-- include: codes fields held
 
-local code = held(KEYS[1], ARGV[1])
+local code = held(KEYS[1], ARGV[1], "")
 if code == OK then
   redis.call("HSET", KEYS[1], "result", ARGV[2])
 end

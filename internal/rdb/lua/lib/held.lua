@@ -1,31 +1,28 @@
--- held(task, token, settled) says whether the task is active under the fetch token, and with it the lock it holds.
--- settled is the state that the task is in when an earlier try of the same call settled it.
-local function held(task, token, settled)
-  local f = redis.pcall("HMGET", task, "state", "token", "unique_key")
-  if f.err then
-    return GONE -- a key of another type: there is no task here
-  end
-  local state = f[1]
-  if not state then
+-- held(task, token, by) says whether the task is active under the fetch token, and with it the lock that the task has. Where it is
+-- not, "settled" tells whether an earlier try of the same call ended the attempt: in the name of by, or else of the token. By ""
+-- nothing is ended: the call wants the task active.
+local function held(task, token, by)
+  local f = fields(task, "state", "token", "unique_key")
+  if not f[1] then
     return GONE
   end
-  if (f[2] or "") ~= token then
-    return LOST
-  end
-  if state == "active" then
+  if f[1] == "active" and (f[2] or "") == token then
     return OK, f[3]
   end
-  if state == settled then
+  by = by or token
+  if by ~= "" and fields(task, "settled")[1] == by then
     return ALREADY
   end
   return LOST
 end
 
--- store(task, msg, state) writes the state in which the attempt leaves the task, and its message unless that is "": as it is.
-local function store(task, msg, state)
+-- settle(task, by, msg, state, ...) ends an attempt in the task's hash. The token goes: another library's process may take the
+-- task next, and does not know the field. An empty message stays as it is; ... are further fields with their values.
+local function settle(task, by, msg, state, ...)
   if msg == "" then
-    redis.call("HSET", task, "state", state)
+    redis.call("HSET", task, "state", state, "settled", by, ...)
   else
-    redis.call("HSET", task, "msg", msg, "state", state)
+    redis.call("HSET", task, "msg", msg, "state", state, "settled", by, ...)
   end
+  redis.call("HDEL", task, "token")
 end

@@ -4,14 +4,19 @@ local function purge(set, prefix, ids, state)
   if #ids == 0 then
     return 0
   end
-  redis.call("ZREM", set, unpack(ids))
+  local doomed = {}
   for _, id in ipairs(ids) do
-    local task = prefix .. id
-    local f = redis.pcall("HMGET", task, "state", "unique_key")
+    local f = fields(prefix .. id, "state", "unique_key")
     if f[1] == state then
-      redis.call("DEL", task)
-      release(f[2], id)
+      doomed[#doomed + 1] = prefix .. id
+      if owns(f[2], id) then
+        doomed[#doomed + 1] = f[2]
+      end
     end
+  end
+  redis.call("ZREM", set, unpack(ids))
+  if #doomed > 0 then
+    redis.call("DEL", unpack(doomed))
   end
   return #ids
 end

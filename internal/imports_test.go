@@ -1,0 +1,220 @@
+// Package internal_test holds what no single package can: the directions of the imports.
+package internal_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/asynq-go/asynq"
+
+// sourceFile is a Go file of the repository.
+type sourceFile struct {
+	path    string // from the root of the repository, with slashes
+	imports []string
+	test    bool
+	foreign bool // of a module that is not the root's
+}
+
+// dir is the directory of the file, "." for the root.
+func (f *sourceFile) dir() string { return path.Dir(f.path) }
+
+// within reports whether the file is in a directory or below it.
+func (f *sourceFile) within(dir string) bool { return strings.HasPrefix(f.path, dir+"/") }
+
+// own returns the imported packages of this repository, as paths from its root.
+func (f *sourceFile) own() (packages []string) {
+	for _, name := range f.imports {
+		if name == module {
+			packages = append(packages, ".")
+		} else if rest, ok := strings.CutPrefix(name, module+"/"); ok {
+			packages = append(packages, rest)
+		}
+	}
+	return packages
+}
+
+// others returns the imported packages of other modules.
+func (f *sourceFile) others() (packages []string) {
+	for _, name := range f.imports {
+		first, _, _ := strings.Cut(name, "/")
+		if strings.Contains(first, ".") && name != module && !strings.HasPrefix(name, module+"/") {
+			packages = append(packages, name)
+		}
+	}
+	return packages
+}
+
+// sources parses the imports of all Go files of the repository.
+func sources(t *testing.T) []*sourceFile {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []*sourceFile
+	var modules []string // the directories of the other modules
+	err = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		switch base := entry.Name(); {
+		case entry.IsDir() && rel != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata"):
+			return filepath.SkipDir
+		case entry.IsDir() && rel != ".":
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil {
+				modules = append(modules, rel)
+			}
+		case path.Ext(base) == ".go":
+			f, err := parse(name, rel)
+			if err != nil {
+				return err
+			}
+			f.foreign = slices.ContainsFunc(modules, f.within)
+			files = append(files, f)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func parse(name, rel string) (*sourceFile, error) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+	if err != nil {
+		return nil, err
+	}
+	f := &sourceFile{path: rel, test: strings.HasSuffix(rel, "_test.go")}
+	for _, spec := range parsed.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return nil, err
+		}
+		f.imports = append(f.imports, imported)
+	}
+	return f, nil
+}
+
+// mayImport says for each internal package which others it may import. The root may import them all.
+var mayImport = map[string][]string{
+	"internal/wire":      {},
+	"internal/runner":    {},
+	"internal/rdb":       {"internal/wire"},
+	"internal/worker":    {"internal/rdb", "internal/wire"},
+	"internal/loops":     {"internal/rdb", "internal/wire"},
+	"internal/redistest": {"internal/rdb", "internal/wire"},
+}
+
+// testsMayImport is what test files of internal packages may import beyond that.
+var testsMayImport = []string{"internal/redistest", "internal/runner"}
+
+func TestImportsPointOneWay(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, f := range sources(t) {
+		if !f.within("internal") || f.dir() == "internal" {
+			continue
+		}
+		allowed, ok := mayImport[f.dir()]
+		if !ok {
+			t.Errorf("%s: nothing says what its package may import", f.path)
+			continue
+		}
+		seen[f.dir()] = true
+		for _, imported := range f.own() {
+			itself := f.test && imported == f.dir()
+			if !itself && !slices.Contains(allowed, imported) && (!f.test || !slices.Contains(testsMayImport, imported)) {
+				t.Errorf("%s must not import %s", f.path, imported)
+			}
+		}
+	}
+	for dir := range mayImport {
+		if !seen[dir] {
+			t.Errorf("there is no package %s", dir)
+		}
+	}
+}
+
+// What is built on the library uses what users can use.
+func TestNobodyElseImportsInternals(t *testing.T) {
+	found := false
+	for _, f := range sources(t) {
+		if !f.foreign && !f.within("x") && !f.within("examples") {
+			continue
+		}
+		found = true
+		for _, imported := range f.own() {
+			if strings.HasPrefix(imported+"/", "internal/") {
+				t.Errorf("%s must not import %s", f.path, imported)
+			}
+		}
+	}
+	if !found {
+		t.Error("there are no examples")
+	}
+}
+
+// Tools for tests do not get into programs.
+func TestOnlyTestsImportTestTools(t *testing.T) {
+	for _, f := range sources(t) {
+		if f.test || f.within("internal/redistest") {
+			continue
+		}
+		for _, imported := range f.own() {
+			if imported == "internal/redistest" {
+				t.Errorf("%s must not import %s", f.path, imported)
+			}
+		}
+		if slices.Contains(f.imports, "testing") {
+			t.Errorf("%s must not import testing", f.path)
+		}
+	}
+}
+
+// dependencies are the modules that the root module may use directly.
+var (
+	dependencies = []string{
+		"github.com/google/uuid",
+		"github.com/redis/go-redis/v9",
+		"github.com/robfig/cron/v3",
+		"golang.org/x/time",
+		"google.golang.org/protobuf",
+	}
+	testDependencies = []string{
+		"github.com/alicebob/miniredis/v2",
+		"github.com/google/go-cmp",
+		"go.uber.org/goleak",
+		"pgregory.net/rapid",
+	}
+)
+
+func TestDependencies(t *testing.T) {
+	for _, f := range sources(t) {
+		if f.foreign {
+			continue
+		}
+		allowed := dependencies
+		if f.test || f.within("internal/redistest") {
+			allowed = slices.Concat(dependencies, testDependencies)
+		}
+		for _, imported := range f.others() {
+			if !slices.ContainsFunc(allowed, func(m string) bool { return strings.HasPrefix(imported+"/", m+"/") }) {
+				t.Errorf("%s must not import %s", f.path, imported)
+			}
+		}
+	}
+}

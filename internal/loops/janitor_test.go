@@ -1,0 +1,117 @@
+package loops
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// litter is a JanitorBroker: by queue, what there is to be deleted.
+type litter struct {
+	completed, archived map[string]int
+	broken              map[string]error
+	calls               []string
+	called              func()
+}
+
+func (l *litter) ExpireCompleted(_ context.Context, queue string, n int) (int, error) {
+	return l.delete("completed", l.completed, queue, n)
+}
+
+func (l *litter) TrimArchived(_ context.Context, queue string, n int) (int, error) {
+	return l.delete("archived", l.archived, queue, n)
+}
+
+func (l *litter) delete(what string, from map[string]int, queue string, n int) (int, error) {
+	l.called()
+	l.calls = append(l.calls, what+" "+queue)
+	if err := l.broken[what+" "+queue]; err != nil {
+		return 0, err
+	}
+	n = min(n, from[queue])
+	from[queue] -= n
+	return n, nil
+}
+
+func newTestJanitor(queues ...string) (*Janitor, *litter) {
+	l := &litter{completed: make(map[string]int), archived: make(map[string]int), broken: make(map[string]error), called: func() {}}
+	return &Janitor{Broker: l, Queues: queues, Interval: time.Minute, BatchSize: 10}, l
+}
+
+func TestJanitorDeletesInBatches(t *testing.T) {
+	for _, c := range []struct{ n, calls int }{{0, 1}, {9, 1}, {10, 2}, {11, 2}, {95, 10}} {
+		t.Run(strconv.Itoa(c.n), func(t *testing.T) {
+			j, l := newTestJanitor("q")
+			l.completed["q"], l.archived["q"] = c.n, 3
+			mustTick(t, j.Tick, time.Minute)
+			if len(l.calls) != c.calls+1 || l.completed["q"] != 0 || l.archived["q"] != 0 {
+				t.Errorf("%d completed and %d archived are left after %q", l.completed["q"], l.archived["q"], l.calls)
+			}
+		})
+	}
+}
+
+func TestJanitorWithABrokenQueue(t *testing.T) {
+	j, l := newTestJanitor("broken", "q")
+	l.broken["completed broken"], l.broken["archived broken"] = errBroken, errCut
+	l.completed["q"], l.archived["q"] = 25, 25
+	if _, err := j.Tick(context.Background()); !errors.Is(err, errBroken) || !errors.Is(err, errCut) {
+		t.Errorf("got %v", err)
+	}
+	if l.completed["q"] != 0 || l.archived["q"] != 0 {
+		t.Errorf("%d completed and %d archived are left", l.completed["q"], l.archived["q"])
+	}
+	delete(l.broken, "archived broken")
+	l.archived["broken"] = 5
+	if _, err := j.Tick(context.Background()); !errors.Is(err, errBroken) || l.archived["broken"] != 0 {
+		t.Errorf("%d archived are left; error %v", l.archived["broken"], err)
+	}
+}
+
+func TestJanitorStops(t *testing.T) {
+	j, l := newTestJanitor("p", "q")
+	l.completed["p"] = 1000
+	ctx, cancel := context.WithCancel(context.Background())
+	l.called = func() {
+		if len(l.calls) == 2 {
+			cancel()
+		}
+	}
+	if _, err := j.Tick(ctx); err != nil {
+		t.Error(err)
+	}
+	if want := []string{"completed p", "completed p", "completed p"}; !slices.Equal(l.calls, want) {
+		t.Errorf("called %q, want %q", l.calls, want)
+	}
+}
+
+// Archives are trimmed by whoever archives, too, so the janitor does it less often than it deletes completed tasks.
+func TestJanitorTrimsNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, l := newTestJanitor("q")
+		count := func(what string) (n int) {
+			for _, call := range l.calls {
+				if call == what+" q" {
+					n++
+				}
+			}
+			return n
+		}
+		l.broken["archived q"] = errBroken
+		if _, err := j.Tick(context.Background()); !errors.Is(err, errBroken) {
+			t.Errorf("got %v", err)
+		}
+		clear(l.broken) // it did not succeed, so it is tried again at once
+		for range 12 {
+			mustTick(t, j.Tick, time.Minute)
+			time.Sleep(trimEvery / 6)
+		}
+		if completed, archived := count("completed"), count("archived"); completed != 13 || archived != 3 {
+			t.Errorf("looked %d times for completed and %d times for archived tasks", completed, archived)
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package loops
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq/internal/redistest"
+	"github.com/asynq-go/asynq/internal/runner"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+var (
+	errCut    = errors.New("connection reset by peer")
+	errBroken = refusal("WRONGTYPE")
+)
+
+// refusal is an answer of Redis.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+func (refusal) RedisError()     {}
+
+// logbook keeps what is logged.
+type logbook struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logbook) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// mustHave checks how many lines contain all the words.
+func (l *logbook) mustHave(t *testing.T, n int, words ...string) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	got := 0
+	for line := range strings.Lines(l.buf.String()) {
+		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
+			got++
+		}
+	}
+	if got != n {
+		t.Errorf("%d log lines have %q, want %d:\n%s", got, words, n, &l.buf)
+	}
+}
+
+// run lets a loop go on until the returned function is called.
+func run(t *testing.T, tick runner.Tick, wake <-chan struct{}) (stop func()) {
+	r := runner.New(runner.Options{Log: slog.New(slog.DiscardHandler)}, runner.Loop{Tick: tick, Wake: wake})
+	r.Start(context.Background())
+	return func() {
+		if err := r.StopAll(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func mustTick(t *testing.T, tick runner.Tick, want time.Duration) {
+	t.Helper()
+	if rest, err := tick(context.Background()); rest != want || err != nil {
+		t.Errorf("rest of %v, error %v, want %v", rest, err, want)
+	}
+}

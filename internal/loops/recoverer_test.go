@@ -1,0 +1,309 @@
+package loops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/wire"
+)
+
+var errLease = errors.New("lease expired")
+
+// lease is a task in a leases broker.
+type lease struct {
+	id, token string
+	message   []byte
+	foreign   bool // its lease has ended, but it is to be left alone
+	extended  bool // between the look and the recovery
+	ghost     bool // no active task has it
+}
+
+// leases is a RecoverBroker: by queue the leases that have ended, the earliest first.
+type leases struct {
+	t        *testing.T
+	queues   map[string][]*lease
+	next     map[string]time.Duration
+	looking  error
+	broken   map[string]error // what recovering a task ends with
+	pages    []string
+	recovery map[string]*rdb.Recovery // by ID
+	pending  []string                 // the next one to run first
+}
+
+func newLeases(t *testing.T) *leases {
+	return &leases{
+		t: t, queues: make(map[string][]*lease), next: make(map[string]time.Duration),
+		broken: make(map[string]error), recovery: make(map[string]*rdb.Recovery),
+	}
+}
+
+func (b *leases) add(queue string, msg *wire.TaskMessage) *lease {
+	b.t.Helper()
+	encoded, err := msg.Encode()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	l := &lease{id: msg.ID, token: "token of " + msg.ID, message: encoded}
+	b.queues[queue] = append(b.queues[queue], l)
+	return l
+}
+
+// addSome adds tasks with these IDs.
+func (b *leases) addSome(queue string, ids ...string) {
+	for _, id := range ids {
+		b.add(queue, &wire.TaskMessage{Type: "test", ID: id, Queue: queue, MaxRetry: 3})
+	}
+}
+
+func (b *leases) Expired(_ context.Context, queue string, skip, n int) ([]rdb.Expired, int, time.Duration, error) {
+	b.pages = append(b.pages, fmt.Sprintf("%s from %d", queue, skip))
+	if b.looking != nil {
+		return nil, 0, 0, b.looking
+	}
+	all := b.queues[queue]
+	page := all[min(skip, len(all)):min(skip+n, len(all))]
+	var expired []rdb.Expired
+	for _, l := range page {
+		if !l.foreign {
+			expired = append(expired, rdb.Expired{ID: l.id, Token: l.token, Message: slices.Clone(l.message)})
+		}
+	}
+	next, ok := b.next[queue]
+	if !ok {
+		next = -1
+	}
+	return expired, len(page), next, nil
+}
+
+func (b *leases) Recover(_ context.Context, queue string, items []*rdb.Recovery) {
+	for _, item := range items {
+		i := slices.IndexFunc(b.queues[queue], func(l *lease) bool { return l.id == item.ID })
+		if i < 0 || b.queues[queue][i].token != item.Token {
+			b.t.Errorf("%s has no lease with the token %q", item.ID, item.Token)
+			continue
+		}
+		l := b.queues[queue][i]
+		switch {
+		case b.broken[item.ID] != nil:
+			item.Err = b.broken[item.ID]
+			continue
+		case l.extended:
+			item.Code = rdb.CodeLost
+			continue
+		case l.ghost:
+			item.Code = rdb.CodeGone
+		default:
+			b.recovery[item.ID] = item
+			if !item.Archive {
+				b.pending = slices.Insert(b.pending, 0, item.ID)
+			}
+		}
+		b.queues[queue] = slices.Delete(b.queues[queue], i, i+1)
+	}
+}
+
+type testRecoverer struct {
+	*Recoverer
+	*leases
+	log  logbook
+	told []string
+}
+
+const recoverInterval = 10 * time.Second
+
+func newTestRecoverer(t *testing.T, queues ...string) *testRecoverer {
+	r := &testRecoverer{leases: newLeases(t)}
+	r.Recoverer = &Recoverer{
+		Broker: r.leases, Queues: queues, Interval: recoverInterval, Log: r.log.logger(),
+		Expired: errLease,
+		Counts:  func(err error) bool { return err == errLease }, //nolint:errorlint // Exactly this one.
+		Recovered: func(queue string, msg *wire.TaskMessage) {
+			r.told = append(r.told, queue+" "+msg.ID)
+		},
+	}
+	return r
+}
+
+func (r *testRecoverer) message(id string) *wire.TaskMessage {
+	r.t.Helper()
+	item := r.recovery[id]
+	if item == nil {
+		r.t.Fatalf("%s was not recovered", id)
+	}
+	msg, err := wire.DecodeTaskMessage(item.Message)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return msg
+}
+
+func TestRecovererTakesTasksBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTestRecoverer(t, "p", "q")
+		r.add("p", &wire.TaskMessage{Type: "test", ID: "a", Retried: 1, MaxRetry: 3, LastErr: "another"})
+		r.add("q", &wire.TaskMessage{Type: "test", ID: "last", Retried: 3, MaxRetry: 3})
+		r.add("q", &wire.TaskMessage{Type: "test", ID: "only", MaxRetry: 0})
+		mustTick(t, r.Tick, recoverInterval)
+		for id, want := range map[string]struct {
+			archive bool
+			retried int
+		}{"a": {false, 2}, "last": {true, 3}, "only": {true, 0}} {
+			msg := r.message(id)
+			if item := r.recovery[id]; item.Archive != want.archive || !item.Failed {
+				t.Errorf("%s: %+v", id, item)
+			}
+			if msg.Retried != want.retried || msg.LastErr != errLease.Error() || msg.LastFailedAt != time.Now().Unix() || msg.Type != "test" {
+				t.Errorf("%s: %+v", id, msg)
+			}
+		}
+		slices.Sort(r.told)
+		if want := []string{"p a", "q last", "q only"}; !slices.Equal(r.told, want) {
+			t.Errorf("told of %q, want %q", r.told, want)
+		}
+		r.log.mustHave(t, 1, "recovered a task", "queue=p", "task=a", "retried=2", "archived=false")
+		r.log.mustHave(t, 2, "recovered a task", "archived=true")
+	})
+}
+
+func TestRecovererDoesNotCountWhatIsNoFailure(t *testing.T) {
+	r := newTestRecoverer(t, "q")
+	r.Counts = func(error) bool { return false }
+	r.add("q", &wire.TaskMessage{ID: "a", Retried: 3, MaxRetry: 3})
+	mustTick(t, r.Tick, recoverInterval)
+	if item := r.recovery["a"]; item.Failed || item.Archive || item.Message != nil {
+		t.Errorf("got %+v", item)
+	}
+	if len(r.told) != 1 {
+		t.Errorf("told of %q", r.told)
+	}
+}
+
+func TestRecovererKeepsTheOrder(t *testing.T) {
+	r := newTestRecoverer(t, "q")
+	r.addSome("q", "first", "second", "third")
+	mustTick(t, r.Tick, recoverInterval)
+	if want := []string{"first", "second", "third"}; !slices.Equal(r.pending, want) {
+		t.Errorf("%q are to run, want %q", r.pending, want)
+	}
+}
+
+func TestRecovererArchivesWhatCannotBeRead(t *testing.T) {
+	r := newTestRecoverer(t, "q")
+	r.add("q", &wire.TaskMessage{ID: "bad"}).message = []byte("\xff")
+	other := r.add("q", &wire.TaskMessage{ID: "mistaken"})
+	other.message = r.add("q", &wire.TaskMessage{ID: "good", MaxRetry: 3}).message
+	mustTick(t, r.Tick, recoverInterval)
+	for _, id := range []string{"bad", "mistaken"} {
+		if item := r.recovery[id]; item == nil || !item.Archive || !item.Failed || item.Message != nil {
+			t.Errorf("%s: %+v", id, item)
+		}
+		r.log.mustHave(t, 1, "cannot be read", "task="+id)
+	}
+	if want := []string{"q good"}; !slices.Equal(r.told, want) {
+		t.Errorf("told of %q, want %q", r.told, want)
+	}
+}
+
+func TestRecovererStrikesOutGhosts(t *testing.T) {
+	r := newTestRecoverer(t, "q")
+	ghost := r.add("q", &wire.TaskMessage{ID: "ghost"})
+	ghost.message, ghost.ghost = nil, true
+	r.addSome("q", "a")
+	mustTick(t, r.Tick, recoverInterval)
+	r.log.mustHave(t, 1, "struck out", "task=ghost", "queue=q")
+	if want := []string{"q a"}; !slices.Equal(r.told, want) || len(r.queues["q"]) != 0 {
+		t.Errorf("told of %q, want %q; %d leases are left", r.told, want, len(r.queues["q"]))
+	}
+}
+
+// Several servers see the same lease end, and one of them gets the task. Only that one tells of it.
+func TestRecovererTellsOnlyOfItsOwn(t *testing.T) {
+	r := newTestRecoverer(t, "q")
+	r.addSome("q", "a", "b")
+	r.queues["q"][0].extended = true
+	mustTick(t, r.Tick, recoverInterval)
+	if want := []string{"q b"}; !slices.Equal(r.told, want) {
+		t.Errorf("told of %q, want %q", r.told, want)
+	}
+	r.log.mustHave(t, 1, "recovered a task")
+}
+
+// Pages go on where the one before ended, less what it took away.
+func TestRecovererPages(t *testing.T) {
+	r := newTestRecoverer(t, "p", "q")
+	for i := range 250 {
+		l := r.add("q", &wire.TaskMessage{ID: fmt.Sprint(i), MaxRetry: 3})
+		l.foreign = i%10 == 0
+		l.extended = i%10 == 1
+	}
+	r.addSome("p", "a")
+	mustTick(t, r.Tick, recoverInterval)
+	if want := []string{"p from 0", "q from 0", "q from 20", "q from 40"}; !slices.Equal(r.pages, want) {
+		t.Errorf("looked at %q, want %q", r.pages, want)
+	}
+	if len(r.told) != 201 || len(r.queues["q"]) != 50 {
+		t.Errorf("%d were recovered, %d leases are left", len(r.told), len(r.queues["q"]))
+	}
+}
+
+func TestRecovererSleepsUntilALeaseCanEnd(t *testing.T) {
+	r := newTestRecoverer(t, "p", "q")
+	r.next["p"], r.next["q"] = 8*time.Second, 3*time.Second
+	mustTick(t, r.Tick, 4*time.Second)
+	r.next["q"] = time.Hour
+	mustTick(t, r.Tick, 9*time.Second)
+	r.next["p"] = time.Hour
+	mustTick(t, r.Tick, recoverInterval)
+	r.next["p"] = 0
+	mustTick(t, r.Tick, time.Second)
+}
+
+func TestRecovererFails(t *testing.T) {
+	r := newTestRecoverer(t, "p", "q")
+	r.addSome("p", "a", "b")
+	r.addSome("q", "c")
+	r.broken["a"] = errBroken
+	if _, err := r.Tick(context.Background()); !errors.Is(err, errBroken) {
+		t.Errorf("got %v", err)
+	}
+	if want := []string{"p b", "q c"}; !slices.Equal(r.told, want) {
+		t.Errorf("told of %q, want %q: a broken task holds up no other", r.told, want)
+	}
+	r.looking = errCut
+	if _, err := r.Tick(context.Background()); !errors.Is(err, errCut) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRecovererStops(t *testing.T) {
+	r := newTestRecoverer(t, "q")
+	for i := range 250 {
+		r.addSome("q", fmt.Sprint(i))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := r.Tick(ctx); err != nil {
+		t.Error(err)
+	}
+	if len(r.pages) != 1 {
+		t.Errorf("went on after its end: %q", r.pages)
+	}
+}
+
+// An error text that cannot be written must not keep the task from being recovered.
+func TestRecovererCannotEncode(t *testing.T) {
+	r := newTestRecoverer(t, "q")
+	r.Recoverer.Expired = errors.New("\xff")
+	r.Counts = func(error) bool { return true }
+	r.addSome("q", "a")
+	mustTick(t, r.Tick, recoverInterval)
+	if item := r.recovery["a"]; item == nil || !item.Failed || item.Message != nil {
+		t.Errorf("got %+v", item)
+	}
+}

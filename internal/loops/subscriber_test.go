@@ -1,0 +1,144 @@
+package loops
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/redistest"
+	"github.com/asynq-go/asynq/internal/wire"
+)
+
+// news is a subscription that hears what the test says.
+type news struct {
+	heard  chan string // "" when the patience of one wait is over
+	failed chan error
+	closed atomic.Int32
+}
+
+func (n *news) Next(ctx context.Context) (string, error) {
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case err := <-n.failed:
+		return "", err
+	case id := <-n.heard:
+		return id, nil
+	}
+}
+
+func (n *news) Close() { n.closed.Add(1) }
+
+// press makes subscriptions, unless it fails.
+type press struct {
+	all     []*news
+	failing error
+}
+
+func (p *press) listen(context.Context) (subscription, error) {
+	if p.failing != nil {
+		return nil, p.failing
+	}
+	n := &news{heard: make(chan string, 10), failed: make(chan error, 1)}
+	p.all = append(p.all, n)
+	return n, nil
+}
+
+func TestSubscriberSubscribesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var canceled []string
+		p := &press{failing: errCut}
+		s := &Subscriber{Cancel: func(id string) { canceled = append(canceled, id) }, listen: p.listen}
+		if _, err := s.Tick(context.Background()); !errors.Is(err, errCut) {
+			t.Errorf("got %v", err)
+		}
+		p.failing = nil
+		stop := run(t, s.Tick, nil)
+		synctest.Wait()
+		for _, id := range []string{"a", "", "b"} {
+			p.all[0].heard <- id
+		}
+		synctest.Wait()
+		p.all[0].failed <- errCut
+		synctest.Wait()
+		time.Sleep(time.Second) // the loop backs off
+		synctest.Wait()
+		if len(p.all) != 2 || p.all[0].closed.Load() != 1 {
+			t.Fatalf("%d subscriptions, the first was closed %d times", len(p.all), p.all[0].closed.Load())
+		}
+		p.all[1].heard <- "c"
+		synctest.Wait()
+		stop()
+		if want := []string{"a", "b", "c"}; !slices.Equal(canceled, want) {
+			t.Errorf("canceled %q, want %q", canceled, want)
+		}
+		if p.all[1].closed.Load() == 0 {
+			t.Error("the last subscription was not closed")
+		}
+	})
+}
+
+// A loop may be stopped between two ticks: the subscription ends all the same.
+func TestSubscriberStopsBetweenTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &press{}
+		ctx, cancel := context.WithCancel(context.Background())
+		s := &Subscriber{Cancel: func(string) { cancel() }, listen: p.listen}
+		go func() {
+			synctest.Wait()
+			p.all[0].heard <- "a"
+		}()
+		if rest, err := s.Tick(ctx); rest != 0 || err != nil {
+			t.Errorf("rest of %v, error %v", rest, err)
+		}
+		synctest.Wait()
+		if p.all[0].closed.Load() != 1 {
+			t.Errorf("closed %d times", p.all[0].closed.Load())
+		}
+	})
+}
+
+func TestSubscriberOnRedis(t *testing.T) {
+	r := redistest.Mini(t)
+	proxy := redistest.StartProxy(t, r.Addr)
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
+	t.Cleanup(func() { _ = client.Close() })
+	canceled := make(chan string, 1)
+	s := &Subscriber{Broker: rdb.New(client, wire.DefaultNamespace), Cancel: func(id string) { canceled <- id }}
+	stop := run(t, s.Tick, nil)
+	defer stop()
+	for _, id := range []string{"a", "b"} {
+		mustHear(t, r, id, canceled)
+		proxy.Cut()
+	}
+}
+
+// mustHear asks to cancel a task until somebody hears it.
+func mustHear(t *testing.T, r *redistest.Redis, id string, canceled <-chan string) {
+	t.Helper()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	late := time.NewTimer(10 * time.Second)
+	defer late.Stop()
+	for {
+		if err := r.Broker().Cancel(context.Background(), id); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case got := <-canceled:
+			if got == id {
+				return
+			}
+		case <-again.C:
+		case <-late.C:
+			t.Fatalf("%s was not heard", id)
+		}
+	}
+}

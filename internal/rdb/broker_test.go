@@ -1,0 +1,111 @@
+package rdb_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/redistest"
+	"github.com/asynq-go/asynq/internal/wire"
+)
+
+func TestBroker(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		if ns := rdb.New(r.Client(), "").Namespace(); ns != wire.DefaultNamespace {
+			t.Errorf("the default namespace is %q", ns)
+		}
+		b := r.BrokerIn("other")
+		if b.Namespace() != "other" || b.Client() != r.Client() || b.Keys("q").Pending() != "other:{q}:pending" {
+			t.Errorf("a broker on another namespace: %q, %q", b.Namespace(), b.Keys("q").Pending())
+		}
+		if err := b.Ping(context.Background()); err != nil {
+			t.Error(err)
+		}
+		queues := []string{"a", "b"}
+		if diff := cmp.Diff([][]string{queues}, b.Lanes(queues)); diff != "" {
+			t.Errorf("lanes (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Two namespaces on one database see nothing of each other.
+func TestNamespacesAreApart(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		ctx := context.Background()
+		one, two := r.Broker(), r.BrokerIn("two")
+		task := redistest.NewTask(t, "q", "a")
+		two.Enqueue(ctx, task)
+		if task.Err != nil {
+			t.Fatal(task.Err)
+		}
+		if f := fetch(t, one, rdb.Fetch{N: 1}); f.Err != nil || f.Tasks != nil {
+			t.Errorf("from the first: %+v", f)
+		}
+		if f := fetch(t, two, rdb.Fetch{N: 1}); f.Err != nil || len(f.Tasks) != 1 {
+			t.Errorf("from the second: %+v", f)
+		}
+		for _, key := range r.Client().Keys(ctx, "*").Val() {
+			if key[:4] != "two:" {
+				t.Errorf("the second one made %s", key)
+			}
+		}
+	})
+}
+
+// A cluster of one node refuses keys of several slots in one command as any other does.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartServer(t, "--cluster-enabled", "yes")
+	ctx, node := context.Background(), s.Client(t)
+	must(t, node.ClusterAddSlotsRange(ctx, 0, 16383))
+	for range time.Tick(20 * time.Millisecond) { // a new cluster waits for two seconds before it serves
+		if strings.Contains(node.ClusterInfo(ctx).Val(), "cluster_state:ok") {
+			break
+		}
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.Addr()}})
+	t.Cleanup(func() { _ = client.Close() })
+	b := rdb.New(client, "")
+
+	queues := []string{"q", "r", "s"}
+	if diff := cmp.Diff([][]string{{"q"}, {"r"}, {"s"}}, b.Lanes(queues)); diff != "" {
+		t.Errorf("lanes (-want +got):\n%s", diff)
+	}
+	tasks := []*rdb.NewTask{lock(redistest.NewTask(t, "q", "a"), "a"), redistest.NewTask(t, "r", "b"), redistest.NewTask(t, "s", "c")}
+	tasks[2].Group = "g"
+	b.Enqueue(ctx, tasks...)
+	for _, task := range tasks {
+		if task.Err != nil {
+			t.Errorf("enqueue of %s: %v", task.ID, task.Err)
+		}
+	}
+	startWait(ctx, newWaiter(t, b, "w"), "q").end(t, "q", nil)
+	f := fetch(t, b, rdb.Fetch{N: 1})
+	if f.Err != nil || len(f.Tasks) != 1 {
+		t.Fatalf("%+v", f)
+	}
+	for _, due := range b.Forward(ctx, queues) {
+		if due.Err != nil {
+			t.Error(due.Err)
+		}
+	}
+	if code := settle(t, b, rdb.Settlement{ID: "a", Token: "f", Outcome: rdb.Done}); code != rdb.CodeOK {
+		t.Errorf("code %d", code)
+	}
+	if forgotten, err := b.Publish(ctx, &rdb.Presence{Busy: true, Started: map[string][]byte{"a": nil}}); err != nil || forgotten {
+		t.Errorf("publish: %v, error %v", forgotten, err)
+	}
+	if err := b.Withdraw(ctx, wire.Process{}); err != nil {
+		t.Error(err)
+	}
+	checkServer(t, client)
+	must(t, client.LPush(ctx, "asynq:{r}:active", "stray"))
+	if found, err := rdb.Check(ctx, client, ""); err != nil || len(found) != 1 {
+		t.Errorf("planted one violation, found %v, error %v", found, err)
+	}
+}

@@ -1,0 +1,299 @@
+package rdb_test
+
+import (
+	"context"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/redistest"
+)
+
+// scriptCalls records the script calls of a client.
+type scriptCalls struct {
+	mu    sync.Mutex
+	calls map[string][]scriptCall // by the script's name
+}
+
+type scriptCall struct {
+	sha        any
+	keys, args []any
+}
+
+func (c *scriptCalls) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *scriptCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.record(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (c *scriptCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			c.record(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (c *scriptCalls) record(cmd redis.Cmder) {
+	args := cmd.Args()
+	if cmd.Name() != "evalsha" {
+		return
+	}
+	name := rdb.ScriptNames()[args[1].(string)]
+	n := args[2].(int)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls[name] = append(c.calls[name], scriptCall{args[1], args[3 : 3+n : 3+n], args[3+n:]})
+}
+
+// callEverything calls every method that calls a script, with two tasks where it takes many.
+func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
+	t.Helper()
+	ctx := context.Background()
+	task := func(id, group string, processAt int64) *rdb.NewTask {
+		task := redistest.NewTask(t, "q", id)
+		task.Group, task.ProcessAt = group, processAt
+		return task
+	}
+	later := time.Now().Add(time.Hour).Unix()
+	b.Enqueue(ctx, task("a", "", 0), task("b", "", 0), task("c", "g", 0), task("d", "h", 0), task("e", "", later), task("f", "", later))
+	fetch(t, b, rdb.Fetch{N: 2, Token: "lost"})
+	undo(t, b, "lost")
+	fetch(t, b, rdb.Fetch{N: 2})
+	if err := b.WriteResult(ctx, "q", "a", "f", []byte("result")); err != nil {
+		t.Error(err)
+	}
+	b.Extend(ctx, "q", time.Minute, []rdb.Held{{ID: "a", Token: "f"}, {ID: "b", Token: "f"}})
+	var settlements []*rdb.Settlement
+	for _, outcome := range []rdb.Outcome{rdb.Done, rdb.Complete, rdb.Retry, rdb.Archive, rdb.Requeue} {
+		for _, id := range []string{"a", "b"} {
+			settlements = append(settlements, &rdb.Settlement{Queue: "q", ID: id, Token: "another", Outcome: outcome})
+		}
+	}
+	b.Turn(ctx, &rdb.Turn{Settle: settlements})
+	for _, s := range settlements {
+		if s.Err != nil || s.Code != rdb.CodeLost {
+			t.Errorf("%v: code %d, error %v", s.Outcome, s.Code, s.Err)
+		}
+	}
+	expire(t, r, time.Hour, "a", "b")
+	if tasks, _, _, err := b.Expired(ctx, "q", 0, 10); err != nil || len(tasks) != 2 {
+		t.Errorf("expired: %v, error %v", tasks, err)
+	}
+	recovery := []*rdb.Recovery{{ID: "a", Token: "f"}, {ID: "b", Token: "f", Archive: true}}
+	b.Recover(ctx, "q", recovery)
+	for _, item := range recovery {
+		if item.Err != nil || item.Code != rdb.CodeOK {
+			t.Errorf("recover: %+v", item)
+		}
+	}
+	forward(t, b)
+	if _, err := b.TaskInfo(ctx, "q", "a"); err != nil {
+		t.Error(err)
+	}
+	fetch(t, b, rdb.Fetch{N: 1, Token: "last"})
+	if code := settle(t, b, rdb.Settlement{ID: "a", Token: "last", Outcome: rdb.Complete, Retention: 60}); code != rdb.CodeOK {
+		t.Errorf("complete: code %d", code)
+	}
+	for _, call := range []func(context.Context, string, int) (int, error){b.ExpireCompleted, b.TrimArchived} {
+		if _, err := call(ctx, "q", 10); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := b.PassMarker(ctx, "q"); err != nil {
+		t.Error(err)
+	}
+}
+
+// recordingBroker returns a broker whose script calls are recorded.
+func recordingBroker(t *testing.T, r *redistest.Redis) (*rdb.Broker, *scriptCalls) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: r.Addr, DB: r.DB})
+	t.Cleanup(func() { _ = client.Close() })
+	recorded := &scriptCalls{calls: make(map[string][]scriptCall)}
+	client.AddHook(recorded)
+	return rdb.New(client, ""), recorded
+}
+
+// Every script gets the keys and arguments that its header declares, in their order.
+func TestScriptCallers(t *testing.T) {
+	r := redistest.Mini(t)
+	b, recorded := recordingBroker(t, r)
+	callEverything(t, r, b)
+	calls := recorded.calls
+	for _, path := range luaFiles(t) {
+		f := readLua(t, path)
+		t.Run(f.name, func(t *testing.T) {
+			if len(calls[f.name]) == 0 {
+				t.Fatal("nothing calls it")
+			}
+			for _, call := range calls[f.name] {
+				for i, name := range f.keys.names {
+					if i >= len(call.keys) || !keyIs(call.keys[i].(string), name) {
+						t.Errorf("KEYS[%d] is called %s, and the caller sends %v", i+1, name, call.keys)
+					}
+				}
+				keys, args := len(call.keys)-len(f.keys.names), len(call.args)-len(f.args.names)
+				if f.args.each == nil {
+					if keys != 0 && f.keys.each == nil || args != 0 {
+						t.Errorf("the caller sends %d keys and %d arguments too many", keys, args)
+					}
+					continue
+				}
+				tasks := args / len(f.args.each)
+				if tasks == 0 || args%len(f.args.each) != 0 || keys != tasks*len(f.keys.each) {
+					t.Fatalf("the caller sends %d keys and %d arguments for each task, which the header names %q and %q",
+						keys, args, f.keys.each, f.args.each)
+				}
+				for i := range tasks {
+					key := call.keys[len(f.keys.names)+i*len(f.keys.each)].(string)
+					id := call.args[len(f.args.names)+i*len(f.args.each)]
+					if key != "asynq:{q}:t:"+id.(string) {
+						t.Errorf("the hash of task %d is %s, and its ID is %v", i, key, id)
+					}
+				}
+			}
+		})
+	}
+}
+
+// keyIs reports whether a key is the one that a header calls by this name.
+func keyIs(key, name string) bool {
+	today := ":" + time.Now().UTC().Format(time.DateOnly)
+	switch name {
+	case "scheduled or retry":
+		return key == "asynq:{q}:scheduled" || key == "asynq:{q}:retry"
+	case "the task's hash":
+		return strings.HasPrefix(key, "asynq:{q}:t:")
+	case "record of the sender's last call":
+		return strings.HasPrefix(key, "asynq:{q}:answer:")
+	}
+	if counter, ok := strings.CutSuffix(name, ", total"); ok {
+		return key == "asynq:{q}:"+counter
+	}
+	if counter, ok := strings.CutSuffix(name, ", today"); ok {
+		return key == "asynq:{q}:"+counter+today
+	}
+	return key == "asynq:{q}:"+name
+}
+
+// No call carries more than a megabyte of messages, unless one message alone does, nor more than 500 tasks.
+func TestCallsAreBounded(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		ctx := context.Background()
+		b, recorded := recordingBroker(t, r)
+		var tasks []*rdb.NewTask
+		for i := range 1200 {
+			m := redistest.Message("q", fmt.Sprint("a", i))
+			if i < 23 {
+				m.Payload = make([]byte, 400_000)
+			}
+			tasks = append(tasks, &rdb.NewTask{ID: m.ID, Queue: "q", Message: redistest.Encode(t, m)})
+		}
+		b.Enqueue(ctx, tasks...)
+		f := fetch(t, b, rdb.Fetch{N: 100})
+		var batch []*rdb.Settlement
+		for _, task := range f.Tasks {
+			batch = append(batch, &rdb.Settlement{Queue: "q", ID: task.ID, Token: f.Token, Outcome: rdb.Retry, Message: task.Message})
+		}
+		b.Turn(ctx, &rdb.Turn{Settle: batch})
+		for i, s := range batch {
+			if tasks[i].Err != nil || s.Err != nil || s.Code != rdb.CodeOK {
+				t.Fatalf("task %d: %v; code %d, %v", i, tasks[i].Err, s.Code, s.Err)
+			}
+		}
+		for _, name := range []string{"enqueue", "retry"} {
+			for i, call := range recorded.calls[name] {
+				bytes := 0
+				for _, arg := range call.args {
+					if message, ok := arg.([]byte); ok {
+						bytes += len(message)
+					}
+				}
+				if bytes == 0 || bytes > 1<<20 || len(call.keys) > 500+7 {
+					t.Errorf("call %d of %s carries %d bytes and %d keys", i, name, bytes, len(call.keys))
+				}
+			}
+		}
+	})
+}
+
+// A Redis that has forgotten its scripts is sent them again.
+func TestScriptsAreSentAgain(t *testing.T) {
+	t.Parallel()
+	for name, flush := range map[string]bool{"known": false, "flushed": true} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.StartServer(t)
+			ctx, client := context.Background(), s.Client(t)
+			b := rdb.New(client, "")
+			forget := func() {
+				if flush {
+					must(t, client.ScriptFlush(ctx))
+				}
+			}
+			for i, id := range []string{"a", "b", "c"} {
+				forget()
+				task := redistest.NewTask(t, "q", id)
+				if b.Enqueue(ctx, task); task.Err != nil {
+					t.Fatal(task.Err)
+				}
+				forget()
+				if f := fetch(t, b, rdb.Fetch{N: 1}); f.Err != nil || !slices.Equal(ids(f), []string{id}) {
+					t.Fatalf("fetched %v, error %v", ids(f), f.Err)
+				}
+				forget()
+				if code := settle(t, b, rdb.Settlement{ID: id, Token: "f", Outcome: rdb.Done}); code != rdb.CodeOK {
+					t.Errorf("code %d", code)
+				}
+				if n := client.IncrBy(ctx, "asynq:{q}:processed", 0).Val(); n != int64(i+1) {
+					t.Errorf("%d processed, want %d", n, i+1)
+				}
+			}
+			checkServer(t, client)
+		})
+	}
+}
+
+// The package's promise: it starts no goroutines.
+func TestNoGoroutines(t *testing.T) {
+	files := token.NewFileSet()
+	paths, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed := 0
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed++
+		ast.Inspect(file, func(n ast.Node) bool {
+			if stmt, ok := n.(*ast.GoStmt); ok {
+				t.Errorf("%v: a goroutine is started", files.Position(stmt.Pos()))
+			}
+			return true
+		})
+	}
+	if parsed == 0 {
+		t.Error(fs.ErrNotExist)
+	}
+}

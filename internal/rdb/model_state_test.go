@@ -1,0 +1,342 @@
+package rdb_test
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/wire"
+)
+
+// modelArchive is how many tasks an archive of the model keeps.
+const modelArchive = 3
+
+// model is what the transitions of the broker mean, told without Redis.
+//
+// A task says by itself where it is. The collections, leases and locks of Redis repeat that, and whether they agree is what the
+// test is about.
+type model struct {
+	now    int64 // unix seconds, when the step began
+	queues []*modelQueue
+}
+
+// modelQueue is one queue.
+type modelQueue struct {
+	keys              wire.Queue
+	tasks             map[string]*modelTask
+	pending           []string // the next one to run is the first
+	active            []string // in the order they were taken
+	locks             map[string]string
+	paused, published bool
+	processed, failed int
+
+	marked bool // the step must have left a marker
+}
+
+// modelTask is one task. Its time is the score, or pending_since, of its state.
+type modelTask struct {
+	id, message, token, settled, group, lock, result string
+	state                                            wire.State
+	at                                               moment
+}
+
+// moment is a time in unix seconds. The model knows about when a step took place; the exact time it learns from Redis afterwards,
+// and from then on it must stay.
+type moment struct {
+	unix  int64
+	exact bool
+}
+
+func newModel(broker *rdb.Broker, queues ...string) *model {
+	m := &model{}
+	for _, name := range queues {
+		m.queues = append(m.queues, &modelQueue{keys: broker.Keys(name), tasks: map[string]*modelTask{}, locks: map[string]string{}})
+	}
+	return m
+}
+
+func (m *model) queue(name string) *modelQueue {
+	return m.queues[slices.IndexFunc(m.queues, func(q *modelQueue) bool { return q.keys.Name == name })]
+}
+
+// begin starts a step.
+func (m *model) begin() {
+	m.now = time.Now().Unix()
+	for _, q := range m.queues {
+		q.marked = false
+	}
+}
+
+// ids are the IDs of all tasks, sorted.
+func (q *modelQueue) ids() []string {
+	ids := make([]string, 0, len(q.tasks))
+	for id := range q.tasks {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// in returns the tasks in some states, in the order of their times.
+func (q *modelQueue) in(states ...wire.State) []*modelTask {
+	var tasks []*modelTask
+	for _, t := range q.tasks {
+		if slices.Contains(states, t.state) {
+			tasks = append(tasks, t)
+		}
+	}
+	slices.SortFunc(tasks, func(a, b *modelTask) int { return cmp.Or(cmp.Compare(a.at.unix, b.at.unix), cmp.Compare(a.id, b.id)) })
+	return tasks
+}
+
+// until returns the first tasks of a state, those whose time is not after now.
+func (q *modelQueue) until(now int64, state wire.State) []*modelTask {
+	tasks := q.in(state)
+	n := slices.IndexFunc(tasks, func(t *modelTask) bool { return t.at.unix > now })
+	if n < 0 {
+		return tasks
+	}
+	return tasks[:n]
+}
+
+// place is where a task goes in pending.
+type place bool
+
+const (
+	last  place = false
+	first place = true
+)
+
+// move puts a task into a state that is not pending.
+func (q *modelQueue) move(t *modelTask, state wire.State, at int64) {
+	is := func(id string) bool { return id == t.id }
+	q.pending, q.active = slices.DeleteFunc(q.pending, is), slices.DeleteFunc(q.active, is)
+	if state == wire.StateActive {
+		q.active = append(q.active, t.id)
+	}
+	t.state, t.at = state, moment{unix: at}
+}
+
+// wait puts a task into pending, and wakes a server.
+func (q *modelQueue) wait(t *modelTask, where place, now int64) {
+	q.move(t, wire.StatePending, now)
+	if where == first {
+		q.pending = slices.Insert(q.pending, 0, t.id)
+	} else {
+		q.pending = append(q.pending, t.id)
+	}
+	q.marked = true
+}
+
+// unlock gives up the lock of a task, if it holds it still.
+func (q *modelQueue) unlock(t *modelTask) {
+	if q.locks[t.lock] == t.id {
+		delete(q.locks, t.lock)
+	}
+	t.lock = ""
+}
+
+func (q *modelQueue) remove(t *modelTask, now int64) {
+	q.unlock(t)
+	q.move(t, wire.StateCompleted, now) // out of the lists
+	delete(q.tasks, t.id)
+}
+
+// create makes a task.
+func (q *modelQueue) create(n *rdb.NewTask, now int64) error {
+	existing := q.tasks[n.ID]
+	holder, locked := q.locks[n.Lock]
+	switch {
+	case locked && holder != n.ID:
+		return rdb.ErrDuplicateTask
+	case existing != nil:
+		return rdb.ErrTaskIDConflict
+	}
+	t := &modelTask{id: n.ID, message: string(n.Message), group: n.Group, lock: n.Lock}
+	q.tasks[n.ID] = t
+	if n.Lock != "" {
+		q.locks[n.Lock] = n.ID
+	}
+	switch {
+	case n.ProcessAt > 0:
+		q.move(t, wire.StateScheduled, n.ProcessAt)
+		t.at.exact = true
+		q.marked = q.marked || q.in(wire.StateScheduled)[0] == t
+	case n.Group != "":
+		q.move(t, wire.StateAggregating, now)
+	default:
+		q.wait(t, last, now)
+	}
+	return nil
+}
+
+// fetch takes tasks, and returns them with the code and whether some are left.
+func (q *modelQueue) fetch(f *rdb.Fetch, now int64) (taken []rdb.Fetched, code rdb.Code, more bool) {
+	if f.NotAfter > 0 && f.NotAfter < now*1000 {
+		return nil, rdb.CodeStale, false
+	}
+	if q.paused {
+		return nil, rdb.CodePaused, false
+	}
+	n := f.N
+	capped := f.MaxActive > 0 && f.MaxActive-len(q.active) < n
+	if capped {
+		n = max(f.MaxActive-len(q.active), 0)
+	}
+	for _, id := range slices.Clone(q.pending[:min(n, len(q.pending))]) {
+		t := q.tasks[id]
+		q.move(t, wire.StateActive, now+int64(f.Lease/time.Second))
+		t.token = f.Token
+		taken = append(taken, rdb.Fetched{ID: id, Message: []byte(t.message)})
+	}
+	switch {
+	case capped && len(taken) == n:
+		return taken, rdb.CodeCapped, false // no server can take what may be left
+	case len(q.pending) > 0:
+		q.marked = true
+		return taken, rdb.CodeOK, true
+	}
+	return taken, rdb.CodeOK, false
+}
+
+// undo puts back what is held under a token, and returns how many tasks these were.
+func (q *modelQueue) undo(token string, now int64) (back int) {
+	for _, id := range slices.Backward(slices.Clone(q.active)) {
+		if t := q.tasks[id]; t.token == token {
+			q.wait(t, first, now)
+			t.token = ""
+			back++
+		}
+	}
+	return back
+}
+
+// held tells whether a task is active under a token, or by whom the attempt was ended that was the last one to end.
+func (q *modelQueue) held(id, token, by string) (*modelTask, rdb.Code) {
+	t := q.tasks[id]
+	switch {
+	case t == nil:
+		return nil, rdb.CodeGone
+	case t.token == token && t.state == wire.StateActive:
+		return t, rdb.CodeOK
+	case by != "" && t.settled == by:
+		return nil, rdb.CodeAlready
+	}
+	return nil, rdb.CodeLost
+}
+
+// settle ends an attempt.
+func (q *modelQueue) settle(s *rdb.Settlement, now int64) rdb.Code {
+	t, code := q.held(s.ID, s.Token, s.Token)
+	if code != rdb.CodeOK {
+		return code
+	}
+	t.token, t.settled = "", s.Token
+	if s.Message != nil {
+		t.message = string(s.Message)
+	}
+	switch s.Outcome {
+	case rdb.Done:
+		q.remove(t, now)
+		q.processed++
+	case rdb.Complete:
+		q.unlock(t)
+		q.move(t, wire.StateCompleted, now+s.Retention)
+		q.processed++
+	case rdb.Retry:
+		q.move(t, wire.StateRetry, now+int64(s.Delay/time.Second))
+		q.count(s.Failed)
+	case rdb.Archive:
+		q.move(t, wire.StateArchived, now)
+		q.count(s.Failed)
+	case rdb.Requeue:
+		q.wait(t, first, now)
+	}
+	return code
+}
+
+// count counts an attempt that failed, if it counts.
+func (q *modelQueue) count(failed bool) {
+	if failed {
+		q.processed++
+		q.failed++
+	}
+}
+
+// trim deletes at most n tasks that the archive must not keep, and returns how many these were.
+func (q *modelQueue) trim(n int, now int64) (trimmed int) {
+	archived := q.in(wire.StateArchived)
+	for i, t := range archived {
+		tooOld := t.at.unix < now-90*24*60*60
+		if trimmed < n && (tooOld || len(archived)-i > modelArchive) {
+			q.remove(t, now)
+			trimmed++
+		}
+	}
+	return trimmed
+}
+
+// expireCompleted deletes at most n tasks whose retention is over, and returns how many these were.
+func (q *modelQueue) expireCompleted(n int, now int64) int {
+	over := q.until(now, wire.StateCompleted)
+	over = over[:min(n, len(over))]
+	for _, t := range over {
+		q.remove(t, now)
+	}
+	return len(over)
+}
+
+// forward moves what is due, and returns how many tasks that were.
+func (q *modelQueue) forward(now int64) (moved int) {
+	for _, state := range []wire.State{wire.StateScheduled, wire.StateRetry} {
+		for _, t := range q.until(now, state) {
+			if t.group == "" {
+				q.wait(t, last, now)
+			} else {
+				q.move(t, wire.StateAggregating, now)
+			}
+			moved++
+		}
+	}
+	return moved
+}
+
+// expired lists tasks whose lease has ended, and tells how many leases were looked at.
+func (q *modelQueue) expired(skip, n int, now int64) (list []rdb.Expired, looked int) {
+	ended := q.until(now, wire.StateActive)
+	ended = ended[min(skip, len(ended)):]
+	ended = ended[:min(n, len(ended))]
+	for _, t := range ended {
+		if t.token == "" && t.at.unix > now-30 {
+			continue // a foreign clock may be behind
+		}
+		list = append(list, rdb.Expired{ID: t.id, Token: t.token, Message: []byte(t.message)})
+	}
+	return list, len(ended)
+}
+
+// byRecovery stands for the name of a recovery that the model does not know yet.
+const byRecovery = "the recovery"
+
+// recover takes a task back whose lease has ended.
+func (q *modelQueue) recover(r *rdb.Recovery, now int64) rdb.Code {
+	t, code := q.held(r.ID, r.Token, "")
+	if code != rdb.CodeOK {
+		return code
+	}
+	if t.at.unix > now {
+		return rdb.CodeLost
+	}
+	t.token, t.settled = "", byRecovery
+	if r.Message != nil {
+		t.message = string(r.Message)
+	}
+	if r.Archive {
+		q.move(t, wire.StateArchived, now)
+	} else {
+		q.wait(t, first, now)
+	}
+	q.count(r.Failed)
+	return code
+}

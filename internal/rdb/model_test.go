@@ -1,0 +1,247 @@
+package rdb_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/redistest"
+	"github.com/asynq-go/asynq/internal/wire"
+)
+
+// TestModel makes random transitions, and after each one compares everything that Redis holds with what a model says. The flags of
+// rapid let it look longer: -rapid.checks=1000 runs, of -rapid.steps=100 transitions on average.
+func TestModel(t *testing.T) {
+	limit(t)
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		ctx := context.Background()
+		loadScripts(ctx, r.Broker())
+		repeating := repeatingBroker(t, r).Client()
+		rapid.Check(t, func(rt *rapid.T) {
+			if err := r.Client().FlushDB(ctx).Err(); err != nil {
+				rt.Fatal(err)
+			}
+			newMachine(r, rdb.New(repeating, "")).run(rt)
+		})
+	})
+}
+
+// limit makes the test short, where the command line does not say how long it is.
+func limit(t *testing.T) {
+	t.Helper()
+	limits := map[string]string{"rapid.checks": "20", "rapid.steps": "75"}
+	flag.Visit(func(f *flag.Flag) { delete(limits, f.Name) })
+	for name, value := range limits {
+		if err := flag.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// loadScripts makes Redis know all scripts. Those that it does not know come later than the others of their pipeline, and the model
+// knows only the order that it has from then on.
+func loadScripts(ctx context.Context, b *rdb.Broker) {
+	later := time.Now().Add(time.Hour).Unix()
+	b.Enqueue(ctx, &rdb.NewTask{ID: "a", Queue: "q"}, &rdb.NewTask{ID: "b", Queue: "q", ProcessAt: later}, &rdb.NewTask{ID: "c", Queue: "q", Group: "g"})
+	turn := &rdb.Turn{Undo: []*rdb.Undo{{Queue: "q"}}, Fetch: []*rdb.Fetch{{Queue: "q"}}}
+	for outcome := rdb.Done; outcome <= rdb.Requeue; outcome++ {
+		turn.Settle = append(turn.Settle, &rdb.Settlement{Queue: "q", ID: "none", Outcome: outcome})
+	}
+	b.Turn(ctx, turn)
+	b.Recover(ctx, "q", []*rdb.Recovery{{ID: "none"}})
+}
+
+// machine makes the same transitions in Redis and in the model.
+type machine struct {
+	ctx    context.Context //nolint:containedctx // Of one run, which is one function.
+	client redis.UniversalClient
+	broker *rdb.Broker
+	again  *rdb.Broker // sends every call twice
+	model  *model
+
+	serial  int              // makes names that are new
+	tokens  []string         // of all fetches
+	created []rdb.NewTask    // that may be made again
+	settled []rdb.Settlement // that may be repeated
+}
+
+func newMachine(r *redistest.Redis, again *rdb.Broker) *machine {
+	b := r.Broker()
+	b.LimitArchive(modelArchive)
+	again.LimitArchive(modelArchive)
+	return &machine{ctx: context.Background(), client: r.Client(), broker: b, again: again, model: newModel(b, "q", "q:2"), tokens: []string{"none"}}
+}
+
+func (m *machine) run(t *rapid.T) {
+	actions := map[string]func(*rapid.T){
+		"enqueue":     m.enqueue,
+		"fetch":       func(t *rapid.T) { m.turn(t, 0, 0, 2) },
+		"settle":      func(t *rapid.T) { m.turn(t, 0, 8, 0) },
+		"turn":        func(t *rapid.T) { m.turn(t, 2, 4, 2) },
+		"extend":      m.extend,
+		"writeResult": m.writeResult,
+		"recover":     m.recover,
+		"forward":     m.forward,
+		"clean":       m.clean,
+		"passTime":    m.passTime,
+		"byOthers":    m.byOthers,
+	}
+	for name, action := range actions {
+		actions[name] = func(t *rapid.T) {
+			m.model.begin()
+			action(t)
+		}
+	}
+	actions[""] = m.check
+	t.Repeat(actions)
+}
+
+// check compares Redis with the model.
+func (m *machine) check(t *rapid.T) {
+	got, err := takeSnapshot(m.ctx, m.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.takeMarkers(t, got)
+	m.model.adopt(got, time.Now().Unix())
+	if want := m.model.snapshot(m.broker.Namespace()); !want.equal(got) {
+		t.Fatalf("Redis does not hold what the model says (-model +redis):\n%s", cmp.Diff(want, got))
+	}
+	found, err := rdb.Check(m.ctx, m.client, m.broker.Namespace())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range found {
+		t.Errorf("broken invariant: %v", v)
+	}
+	m.ageArchives(t)
+}
+
+// takeMarkers takes the markers, as idle servers would, out of Redis and the snapshot. Out of the latter it takes also the answers
+// that are kept for calls that are sent again: no task depends on them.
+func (m *machine) takeMarkers(t *rapid.T, s snapshot) {
+	var taken []string
+	for _, q := range m.model.queues {
+		maps.DeleteFunc(s, func(key string, _ map[string]string) bool { return strings.HasPrefix(key, q.keys.Answer("")) })
+		marker := q.keys.Marker()
+		switch left := s[marker]; {
+		case left != nil:
+			if len(left) != 1 {
+				t.Errorf("%d markers of %s", len(left), q.keys.Name)
+			}
+			taken = append(taken, marker)
+			delete(s, marker)
+		case q.marked:
+			t.Errorf("no marker of %s wakes a server", q.keys.Name)
+		}
+	}
+	if len(taken) > 0 {
+		m.must(t, m.client.Del(m.ctx, taken...))
+	}
+}
+
+// ageArchives lets time pass for archives that were added to: which tasks a trim finds to be the oldest depends on seconds.
+func (m *machine) ageArchives(t *rapid.T) {
+	for _, q := range m.model.queues {
+		archived := q.in(wire.StateArchived)
+		if len(archived) == 0 || archived[len(archived)-1].at.unix <= m.model.now-10 {
+			continue
+		}
+		for _, task := range archived {
+			m.moveTime(t, q, task, task.at.unix-60)
+		}
+	}
+}
+
+// moveTime changes the time of a task that is not pending.
+func (m *machine) moveTime(t *rapid.T, q *modelQueue, task *modelTask, at int64) {
+	key, id := q.timeOf(task)
+	task.at = moment{unix: at, exact: true}
+	m.must(t, m.client.ZAddXX(m.ctx, key, redis.Z{Score: float64(at), Member: id}))
+}
+
+func (m *machine) must(t *rapid.T, cmd redis.Cmder) {
+	if err := cmd.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newName returns a name that nothing has yet.
+func (m *machine) newName(prefix string) string {
+	m.serial++
+	return fmt.Sprint(prefix, m.serial)
+}
+
+// expect compares an answer with the model's.
+func expect(t *rapid.T, what string, want, got any) {
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-model +broker):\n%s", what, diff)
+	}
+}
+
+// pick draws one of some values.
+func pick[T any](t *rapid.T, what string, from ...T) T { return rapid.SampledFrom(from).Draw(t, what) }
+
+// oneIn is true once in about n times.
+func oneIn(t *rapid.T, n int, what string) bool { return rapid.IntRange(1, n).Draw(t, what) == n }
+
+// anyBroker draws a broker. One loses the first reply to each call.
+func (m *machine) anyBroker(t *rapid.T) *rdb.Broker {
+	if oneIn(t, 3, "reply lost") {
+		return m.again
+	}
+	return m.broker
+}
+
+func (m *machine) pickQueue(t *rapid.T) *modelQueue {
+	return m.model.queues[rapid.IntRange(0, len(m.model.queues)-1).Draw(t, "queue")]
+}
+
+// pickTask draws the ID of a task, mostly of an active one, or one that does not exist, and a token, mostly the right one.
+func (m *machine) pickTask(t *rapid.T, q *modelQueue) (id, token string) {
+	ids := append(q.ids(), "none")
+	if len(q.active) > 0 && !oneIn(t, 5, "in any state") {
+		ids = q.active
+	}
+	id = pick(t, "id", ids...)
+	task := q.tasks[id]
+	if task == nil || task.token == "" || oneIn(t, 5, "any token") {
+		return id, pick(t, "token", m.tokens...)
+	}
+	return id, task.token
+}
+
+// pickMessage draws what an attempt leaves as the message of a task, or nil.
+func (m *machine) pickMessage(t *rapid.T, q *modelQueue, id string) []byte {
+	if oneIn(t, 4, "message as it is") {
+		return nil
+	}
+	return m.newMessage(t, q, id)
+}
+
+func (m *machine) newMessage(t *rapid.T, q *modelQueue, id string) []byte {
+	encoded, err := (&wire.TaskMessage{Type: m.newName("type"), ID: id, Queue: q.keys.Name}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoded
+}
+
+// recent returns the newest of the calls made, newest first.
+func recent[T any](calls []T) []T {
+	calls = slices.Clone(calls[max(len(calls)-8, 0):])
+	slices.Reverse(calls)
+	return calls
+}
+
+
