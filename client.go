@@ -3,6 +3,7 @@ package asynq
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,9 +14,9 @@ import (
 
 // Client puts tasks into queues. It is safe for concurrent use; a program needs one.
 type Client struct {
-	conn     connection
-	broker   *rdb.Broker
-	combiner combiner
+	conn      connection
+	broker    *rdb.Broker
+	combiners sync.Map // lane → *combiner: a queue whose shard is down must not hold up others
 }
 
 // NewClient returns a client that connects as r says. It panics if r cannot make a connection; whether Redis answers is not known
@@ -27,7 +28,18 @@ func NewClientFromRedisClient(c redis.UniversalClient) *Client { return newClien
 
 func newClient(conn connection) *Client {
 	broker := rdb.New(conn.client, conn.namespace)
-	return &Client{conn: conn, broker: broker, combiner: combiner{send: broker.Enqueue}}
+	broker.Background = func(f func()) { go f() }
+	return &Client{conn: conn, broker: broker}
+}
+
+// combiner returns the one for the lane of a queue.
+func (c *Client) combiner(queue string) *combiner {
+	lane := c.broker.Lane(queue)
+	if known, ok := c.combiners.Load(lane); ok {
+		return known.(*combiner)
+	}
+	known, _ := c.combiners.LoadOrStore(lane, &combiner{send: c.broker.Enqueue})
+	return known.(*combiner)
 }
 
 // Close closes the connection. It fails if that is not the client's own.
@@ -51,7 +63,7 @@ func (c *Client) EnqueueContext(ctx context.Context, task *Task, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.combiner.enqueue(ctx, &made.order); err != nil {
+	if err := c.combiner(made.order.Queue).enqueue(ctx, &made.order); err != nil {
 		return nil, publicError(err)
 	}
 	return made.info(), nil

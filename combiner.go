@@ -55,10 +55,16 @@ func (c *combiner) enqueue(ctx context.Context, task *rdb.NewTask) error {
 	}
 }
 
-// fly sends pipelines until nobody waits; or, where own is given, until that call is done, when another goroutine takes over.
+// fly sends pipelines until nobody waits; or, where own is given, the one pipeline with that call, after which another goroutine takes
+// over.
 func (c *combiner) fly(own *combined) {
 	for {
 		c.mu.Lock()
+		if own != nil && own.sent {
+			c.mu.Unlock()
+			c.land() // another flight took the call along
+			return
+		}
 		batch := c.waiting
 		c.waiting = nil
 		if len(batch) == 0 {
@@ -74,23 +80,24 @@ func (c *combiner) fly(own *combined) {
 		c.mu.Unlock()
 
 		c.send(context.Background(), tasks...)
-		finished := false
 		for _, w := range batch {
-			finished = finished || w == own
 			close(w.done)
 		}
-		if finished {
-			c.mu.Lock()
-			more := len(c.waiting) > 0
-			if !more {
-				c.flights--
-			}
-			c.mu.Unlock()
-			if more {
-				go c.fly(nil)
-			}
+		if own != nil { // it was in the batch
+			c.land()
 			return
 		}
+	}
+}
+
+// land ends the flight of a caller that has its answer: if others wait, another goroutine goes on.
+func (c *combiner) land() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) > 0 {
+		go c.fly(nil)
+	} else {
+		c.flights--
 	}
 }
 

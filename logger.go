@@ -166,7 +166,7 @@ func newSlog(l Logger, level LogLevel) *slog.Logger {
 	return slog.New(&guardHandler{min: level.slogLevel(), next: handler})
 }
 
-// guardHandler drops what is below min, and survives a handler that panics: a worker must not die of its log.
+// guardHandler drops what is below min, and survives a handler that panics or calls runtime.Goexit: a worker must not die of its log.
 type guardHandler struct {
 	min  slog.Level
 	next slog.Handler
@@ -180,9 +180,17 @@ func (h *guardHandler) Enabled(ctx context.Context, level slog.Level) (enabled b
 	return h.next.Enabled(ctx, level)
 }
 
-func (h *guardHandler) Handle(ctx context.Context, r slog.Record) error {
-	defer func() { _ = recover() }()
-	return h.next.Handle(ctx, r)
+// Handle hands the record on in a goroutine of its own, and waits: nothing else contains a runtime.Goexit, which would leave behind
+// the locks of whoever logs. Lines are few.
+func (h *guardHandler) Handle(ctx context.Context, r slog.Record) (err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { _ = recover() }()
+		err = h.next.Handle(ctx, r)
+	}()
+	<-done
+	return err
 }
 
 func (h *guardHandler) WithAttrs(attrs []slog.Attr) slog.Handler {

@@ -10,13 +10,11 @@ import (
 
 // handle gives an attempt to the user's handler.
 func (srv *Server) handle(ctx context.Context, a *worker.Attempt) error {
-	task := srv.taskOf(a)
-	a.Value = task
-	return srv.handler.ProcessTask(ctx, task)
+	return srv.handler.ProcessTask(ctx, a.Value.(*Task))
 }
 
-// taskOf makes the Task that user code gets of an attempt.
-func (srv *Server) taskOf(a *worker.Attempt) *Task {
+// prepare makes the Task that user code gets of an attempt.
+func (srv *Server) prepare(a *worker.Attempt) {
 	received := &struct {
 		Task
 		result ResultWriter
@@ -25,7 +23,7 @@ func (srv *Server) taskOf(a *worker.Attempt) *Task {
 		result: ResultWriter{broker: srv.broker, queue: a.Queue, id: a.Message.ID, token: a.Token},
 	}
 	received.Task.result = &received.result
-	return &received.Task
+	a.Value = &received.Task
 }
 
 // onError tells the ErrorHandler of a failed attempt; nil if there is none.
@@ -34,20 +32,12 @@ func (srv *Server) onError() func(ctx context.Context, a *worker.Attempt, err er
 		return nil
 	}
 	return func(ctx context.Context, a *worker.Attempt, err error) {
-		srv.cfg.ErrorHandler.HandleError(ctx, srv.handled(a), err)
+		srv.cfg.ErrorHandler.HandleError(ctx, a.Value.(*Task), err)
 	}
 }
 
 func (srv *Server) retryDelay(a *worker.Attempt, err error) time.Duration {
-	return srv.cfg.RetryDelayFunc(a.Retried, err, srv.handled(a))
-}
-
-// handled is the Task that the handler got, or would have got if its context had not ended before.
-func (srv *Server) handled(a *worker.Attempt) *Task {
-	if task, ok := a.Value.(*Task); ok {
-		return task
-	}
-	return srv.taskOf(a)
+	return srv.cfg.RetryDelayFunc(a.Retried, err, a.Value.(*Task))
 }
 
 // countsAsFailure asks IsFailure about a crash.

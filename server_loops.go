@@ -41,6 +41,7 @@ func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 		TokenPrefix:   strings.ReplaceAll(srv.process.ID, "-", "")[:16] + "-",
 		Callbacks: worker.Callbacks{
 			BaseContext: srv.cfg.BaseContext,
+			Prepare:     srv.prepare,
 			Handle:      srv.handle,
 			OnError:     srv.onError(),
 			IsFailure:   srv.cfg.IsFailure,

@@ -204,8 +204,6 @@ func newCreation(t *Task, opts []Option, keys func(queue string) wire.Queue, now
 	if o.taskID == "" {
 		id := uuid.NewString()
 		c.msg.ID, c.order.ID = id, id
-	} else {
-		c.order.Nonce = uuid.NewString()
 	}
 	c.state, c.next = TaskStatePending, now
 	switch {
@@ -218,7 +216,7 @@ func newCreation(t *Task, opts []Option, keys func(queue string) wire.Queue, now
 	if o.uniqueTTL > 0 {
 		c.msg.UniqueKey = keys(o.queue).Unique(t.typename, t.payload)
 		c.order.Lock = c.msg.UniqueKey
-		c.order.LockTTL = ceilSeconds(o.uniqueTTL + max(o.processAt.Sub(now), 0))
+		c.order.LockTTL = ceilSeconds(o.uniqueTTL) + ceilSeconds(max(o.processAt.Sub(now), 0))
 	}
 	if c.order.Message, err = c.msg.Encode(); err != nil {
 		return nil, fmt.Errorf("asynq: task cannot be stored: %w", err)

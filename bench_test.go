@@ -1,0 +1,160 @@
+package asynq_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/redistest"
+)
+
+var benchPayload = []byte(strings.Repeat("x", 100))
+
+// BenchmarkProcess drains a queue of b.N no-op tasks at several degrees of concurrency. Beside tasks/s it reports what a task costs:
+// client round trips, commands that Redis executed (those inside of scripts included), and CPU time of Redis.
+func BenchmarkProcess(b *testing.B) {
+	for _, concurrency := range []int{1, 10, 100, 1000} {
+		b.Run(fmt.Sprintf("concurrency=%d", concurrency), func(b *testing.B) {
+			opt, stats := benchRedis(b)
+			fill(b, opt, b.N)
+
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			done := make(chan struct{})
+			srv := asynq.NewServer(opt, asynq.Config{Concurrency: concurrency, Logger: quiet()})
+			handler := asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+				if left.Add(-1) == 0 {
+					close(done)
+				}
+				return nil
+			})
+			b.ReportAllocs()
+			before := stats()
+			b.ResetTimer()
+			if err := srv.Start(handler); err != nil {
+				b.Fatal(err)
+			}
+			<-done
+			b.StopTimer()
+			stats().report(b, before)
+			srv.Shutdown()
+		})
+	}
+}
+
+// BenchmarkEnqueue puts b.N tasks into a queue from several goroutines, and in batches.
+func BenchmarkEnqueue(b *testing.B) {
+	for _, goroutines := range []int{1, 8, 64} {
+		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
+			opt, stats := benchRedis(b)
+			client := asynq.NewClient(opt)
+			defer client.Close()
+			b.ReportAllocs()
+			before := stats()
+			b.ResetTimer()
+			var wg sync.WaitGroup
+			var next atomic.Int64
+			for range goroutines {
+				wg.Go(func() {
+					for next.Add(1) <= int64(b.N) {
+						if _, err := client.Enqueue(asynq.NewTask("bench", benchPayload)); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.StopTimer()
+			stats().report(b, before)
+		})
+	}
+	b.Run("batch=1000", func(b *testing.B) {
+		opt, stats := benchRedis(b)
+		b.ReportAllocs()
+		before := stats()
+		b.ResetTimer()
+		fill(b, opt, b.N)
+		b.StopTimer()
+		stats().report(b, before)
+	})
+}
+
+// fill enqueues n tasks in batches of 1,000.
+func fill(b *testing.B, opt asynq.RedisConnOpt, n int) {
+	b.Helper()
+	client := asynq.NewClient(opt)
+	defer client.Close()
+	tasks := make([]*asynq.Task, 0, 1000)
+	for n > 0 {
+		tasks = tasks[:0]
+		for range min(n, cap(tasks)) {
+			tasks = append(tasks, asynq.NewTask("bench", benchPayload))
+		}
+		n -= len(tasks)
+		for _, r := range client.BatchEnqueueContext(context.Background(), tasks) {
+			if r.Err != nil {
+				b.Fatal(r.Err)
+			}
+		}
+	}
+}
+
+func quiet() asynq.Logger { return asynq.NewSlogLogger(slog.New(slog.NewTextHandler(io.Discard, nil))) }
+
+// redisStats is what INFO tells of a server.
+type redisStats struct {
+	calls    float64 // EVALSHA: what the pump and the client sent
+	commands float64
+	cpu      float64 // seconds
+}
+
+func (s redisStats) report(b *testing.B, before redisStats) {
+	b.Helper()
+	n := float64(b.N)
+	b.ReportMetric(n/b.Elapsed().Seconds(), "tasks/s")
+	b.ReportMetric((s.calls-before.calls)/n, "scripts/task")
+	b.ReportMetric((s.commands-before.commands)/n, "commands/task")
+	b.ReportMetric((s.cpu-before.cpu)/n*1e6, "redis-µs/task")
+}
+
+// benchRedis starts a Redis for one benchmark.
+func benchRedis(b *testing.B) (asynq.RedisConnOpt, func() redisStats) {
+	b.Helper()
+	server := redistest.StartServer(b)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	b.Cleanup(func() { _ = client.Close() })
+	return asynq.RedisClientOpt{Addr: server.Addr()}, func() redisStats {
+		info, err := client.Info(context.Background(), "everything").Result()
+		if err != nil {
+			b.Fatal(err)
+		}
+		return redisStats{
+			calls:    infoValue(info, "cmdstat_evalsha:calls="),
+			commands: infoValue(info, "total_commands_processed:"),
+			cpu:      infoValue(info, "used_cpu_sys:") + infoValue(info, "used_cpu_user:"),
+		}
+	}
+}
+
+func infoValue(info, name string) float64 {
+	_, after, ok := strings.Cut(info, "\n"+name)
+	if !ok {
+		return 0
+	}
+	end := strings.IndexAny(after, ",\r\n")
+	v, err := strconv.ParseFloat(after[:end], 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}

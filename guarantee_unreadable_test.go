@@ -1,0 +1,152 @@
+package asynq_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/wire"
+)
+
+func TestGuarantee07WhatCannotBeRun(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	now := time.Now().Unix()
+	garbage := func(s *site, id string, state wire.State) {
+		s.redis.HSet(ctx, s.queue.Task(id), wire.FieldMessage, "\xff\xff no message", wire.FieldState, state.String(), wire.FieldPendingSince, time.Now().UnixNano())
+	}
+	for _, tc := range []struct {
+		name  string
+		plant func(s *site)
+		// What becomes of the task "bad"; "": it is gone.
+		state wire.State
+		log   string
+	}{
+		{
+			name: "an undecodable message in pending", state: wire.StateArchived, log: "cannot be read",
+			plant: func(s *site) {
+				garbage(s, "bad", wire.StatePending)
+				s.redis.RPush(ctx, s.queue.Pending(), "bad")
+			},
+		},
+		{
+			name: "a message of another task in pending", state: wire.StateArchived, log: "cannot be read",
+			plant: func(s *site) {
+				s.enqueue("other", asynq.ProcessIn(time.Hour))
+				msg := s.redis.HGet(ctx, s.queue.Task("other"), wire.FieldMessage).Val()
+				s.redis.HSet(ctx, s.queue.Task("bad"), wire.FieldMessage, msg, wire.FieldState, "pending")
+				s.redis.RPush(ctx, s.queue.Pending(), "bad")
+			},
+		},
+		{
+			name: "no hash for an ID in pending", log: "dropped",
+			plant: func(s *site) { s.redis.RPush(ctx, s.queue.Pending(), "bad") },
+		},
+		{
+			name: "no message in a hash in pending", state: wire.StateArchived,
+			plant: func(s *site) {
+				s.redis.HSet(ctx, s.queue.Task("bad"), wire.FieldState, "pending")
+				s.redis.RPush(ctx, s.queue.Pending(), "bad")
+			},
+		},
+		{
+			name: "an undecodable message with an ended lease", state: wire.StateArchived, log: "cannot be read",
+			plant: func(s *site) {
+				garbage(s, "bad", wire.StateActive)
+				s.redis.LPush(ctx, s.queue.Active(), "bad")
+				s.redis.ZAdd(ctx, s.queue.Lease(), redis.Z{Score: float64(now - 60), Member: "bad"})
+			},
+		},
+		{
+			name: "no hash for an ID with an ended lease", log: "struck out",
+			plant: func(s *site) {
+				s.redis.LPush(ctx, s.queue.Active(), "bad")
+				s.redis.ZAdd(ctx, s.queue.Lease(), redis.Z{Score: float64(now - 60), Member: "bad"})
+			},
+		},
+		{
+			name: "an undecodable message that is due", state: wire.StateArchived, log: "cannot be read",
+			plant: func(s *site) {
+				garbage(s, "bad", wire.StateScheduled)
+				s.redis.ZAdd(ctx, s.queue.Scheduled(), redis.Z{Score: float64(now - 60), Member: "bad"})
+			},
+		},
+		{
+			name: "no hash for an ID that is due", log: "",
+			plant: func(s *site) {
+				s.redis.ZAdd(ctx, s.queue.Retry(), redis.Z{Score: float64(now - 60), Member: "bad"})
+			},
+		},
+		{
+			name: "no hash for an ID whose retention is over",
+			plant: func(s *site) {
+				s.redis.ZAdd(ctx, s.queue.Completed(), redis.Z{Score: float64(now - 60), Member: "bad"})
+			},
+		},
+		{
+			name: "no hash for an old ID in the archive",
+			plant: func(s *site) {
+				s.redis.ZAdd(ctx, s.queue.Archived(), redis.Z{Score: float64(now - 91*24*60*60), Member: "bad"})
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			everywhere(t, func(s *site) {
+				s.AllowViolations() // a message that cannot be read is one, also in the archive
+				tc.plant(s)
+				// Others wait at the same places, behind it.
+				s.enqueue("crashed")
+				s.crashWith1("crashed")
+				s.enqueue("pending")
+				s.redis.ZAdd(ctx, s.queue.Scheduled(), redis.Z{Score: float64(now), Member: s.enqueue("due", asynq.ProcessIn(time.Hour)).ID})
+				var ran tally
+				srv := s.serve(asynq.Config{Concurrency: 1, LeaseDuration: time.Second}, ran.handle)
+				s.eventually(func() bool { return ran.of("crashed")*ran.of("pending")*ran.of("due") == 1 }, "the others to run")
+				want := ""
+				if tc.state != 0 {
+					want = tc.state.String()
+				}
+				s.eventually(func() bool {
+					return s.state("bad") == want && (want != "") == (len(s.collections("bad")) == 1)
+				}, "it to be set aside")
+				if tc.log != "" && s.log.count(tc.log, "task=bad") != 1 {
+					s.t.Errorf("it was logged %d times, want once", s.log.count(tc.log, "task=bad"))
+				}
+				if ran.of("bad") > 0 {
+					s.t.Error("a handler got it")
+				}
+				srv.Shutdown()
+				s.wantSoundBut("bad")
+			})
+		})
+	}
+}
+
+// crashWith1 takes one task as a server does that crashes right after, although it is not the next one.
+func (s *site) crashWith1(id string) {
+	s.t.Helper()
+	ctx := context.Background()
+	s.redis.LRem(ctx, s.queue.Pending(), 1, id)
+	s.redis.LPush(ctx, s.queue.Active(), id)
+	s.redis.ZAdd(ctx, s.queue.Lease(), redis.Z{Score: float64(time.Now().Unix() - 31), Member: id})
+	s.redis.HSet(ctx, s.queue.Task(id), wire.FieldState, wire.StateActive.String())
+	s.redis.HDel(ctx, s.queue.Task(id), wire.FieldPendingSince)
+}
+
+// wantSoundBut fails the test if an invariant is broken that is not about a task.
+func (s *site) wantSoundBut(id string) {
+	s.t.Helper()
+	found, err := rdb.Check(context.Background(), s.redis, wire.DefaultNamespace)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, v := range found {
+		if v.ID != id {
+			s.t.Errorf("broken invariant: %v", v)
+		}
+	}
+}
