@@ -53,7 +53,7 @@ func Mini(t testing.TB) *Redis {
 func Real(t testing.TB) *Redis {
 	t.Helper()
 	if !realAvailable() {
-		t.Skip("no redis-server on the PATH, and ASYNQ_TEST_REDIS is not set")
+		skip(t, "no redis-server on the PATH, and ASYNQ_TEST_REDIS is not set")
 	}
 	addr, db, release := shared.database(t)
 	t.Cleanup(release)

@@ -71,6 +71,7 @@ func TestQueueKeys(t *testing.T) {
 		"Unique":          "asynq:{low}:unique:email:5f4dcc3b5aa765d61d8327deb882cf99",
 		"Marker":          "asynq:{low}:marker",
 		"Rouse":           "asynq:{low}:rouse:web-1:42:1b4e",
+		"Answer":          "asynq:{low}:answer:b2c4-1-0",
 	}
 	keys := func(n wire.Namespace) map[string]string { return queueKeys(n.Queue("low")) }
 	checkKeys(t, reflect.TypeFor[wire.Queue](), keys, want)
@@ -104,6 +105,7 @@ func queueKeys(q wire.Queue) map[string]string {
 		"Unique":          q.Unique("email", []byte("password")),
 		"Marker":          q.Marker(),
 		"Rouse":           q.Rouse("web-1:42:1b4e"),
+		"Answer":          q.Answer("b2c4-1-0"),
 	}
 }
 

@@ -7,7 +7,7 @@
 -- KEYS[5..]  the task's hash, for each task
 -- ARGV[1]    TTL of the daily counter in seconds
 -- ARGV[2..]  for each task: id, token
--- RETURN     for each task: OK, GONE or LOST. GONE is also the answer to a repeated call.
+-- RETURN     for each task: OK, ALREADY, GONE or LOST. GONE is the answer to a repeated call.
 -- BOUND      500 tasks
 -- include: codes fields counters locks active held
 
