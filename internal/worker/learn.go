@@ -1,0 +1,196 @@
+package worker
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/wire"
+)
+
+// learn takes in the answers of a turn. The error is the one that cut the connection, if one did.
+func (p *Pump) learn(sent int64) error {
+	now := time.Now()
+	cut := p.learnUndone(now)
+	for _, f := range p.turn.Fetch {
+		if err := p.learnFetched(f, sent, now); err != nil {
+			cut = err
+		}
+	}
+	if err := p.learnSettled(now); err != nil {
+		cut = err
+	}
+	clear(p.turn.Settle) // keep no settled task's memory while resting
+	clear(p.turn.Fetch)
+	p.landed()
+	return cut
+}
+
+// learnUndone notes which fetches are undone. The error is the one that cut the connection: the loop backs off then.
+func (p *Pump) learnUndone(now time.Time) (cut error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.doubts = slices.DeleteFunc(p.doubts, func(d *doubt) bool {
+		switch {
+		case !d.sent:
+		case rdb.Refused(d.undo.Err):
+			q := p.queue(d.undo.Queue)
+			p.refused(q, now, d.undo.Err)
+			d.due = q.retryAt
+		case d.undo.Err != nil:
+			cut = d.undo.Err
+		case !d.undo.Done():
+			d.due = now // more leases to look through
+		case !d.due.Before(d.final):
+			if d.undo.Back > 0 {
+				p.cfg.Log.Info("gave back tasks of a fetch whose reply was lost", "queue", d.undo.Queue, "tasks", d.undo.Back)
+			}
+			return true
+		default:
+			d.undone = true
+			d.due = d.final
+		}
+		return false
+	})
+	for _, q := range p.queues {
+		q.doubted = slices.ContainsFunc(p.doubts, func(d *doubt) bool { return d.undo.Queue == q.name && !d.undone })
+	}
+	return cut
+}
+
+// learnFetched starts the tasks that a fetch took, and notes what it says of its queue.
+func (p *Pump) learnFetched(f *rdb.Fetch, sent int64, now time.Time) error {
+	p.mu.Lock()
+	q := p.queue(f.Queue)
+	told, toldAgain := q.asked, q.told // toldAgain: while the fetch was on its way, perhaps of a task that it did not see
+	switch {
+	case f.Err != nil && rdb.Refused(f.Err):
+		p.refused(q, now, f.Err)
+		p.mu.Unlock()
+		p.slots.release(f.N)
+		return nil
+	case f.Err != nil:
+		q.doubted = true
+		p.mu.Unlock()
+		p.slots.release(f.N)
+		final := now.Add(fetchPatience)
+		if f.NotAfter == 0 {
+			final = now.Add(p.cfg.Lease)
+		}
+		p.doubts = append(p.doubts, &doubt{undo: rdb.Undo{Queue: f.Queue, Token: f.Token}, due: now, final: final})
+		return f.Err
+	case f.Code == rdb.CodePaused || f.Code == rdb.CodeCapped:
+		q.dry, q.shut, q.credit = true, true, 0
+	case f.Code == rdb.CodeOK && !f.More:
+		q.dry, q.shut, q.credit = !toldAgain, false, 0
+	}
+	q.fails = 0
+	p.clock.learn(f.Now, now)
+	p.mu.Unlock()
+	if told && len(f.Tasks) == 0 {
+		p.cfg.Delayed(f.Queue, 0) // the marker was for the forwarder: a delayed task is due earlier than the others
+	}
+
+	for _, id := range f.Dropped {
+		p.cfg.Log.Error("dropped an ID from pending that no pending task has", "queue", f.Queue, "task", id)
+	}
+	p.slots.release(f.N - len(f.Tasks))
+	if !p.pool.fetching.Load() {
+		slices.Reverse(f.Tasks) // they are given back to the front one by one: the oldest must be the last
+	}
+	for _, t := range f.Tasks {
+		p.begin(f, t, sent)
+	}
+	return nil
+}
+
+// begin opens an attempt for a task that was fetched, and hands it to a worker.
+func (p *Pump) begin(f *rdb.Fetch, t rdb.Fetched, fetchedAt int64) {
+	a := &Attempt{Queue: f.Queue, Token: f.Token, Started: time.Now(), pump: p, leased: fetchedAt}
+	a.settlement = rdb.Settlement{Queue: f.Queue, ID: t.ID, Token: f.Token}
+	msg, err := wire.DecodeTaskMessage(t.Message)
+	if err == nil && msg.ID != t.ID {
+		err = errors.New("the message is that of task " + strconv.Quote(msg.ID))
+	}
+	if err != nil {
+		p.cfg.Log.Error("archived a task that cannot be read", "queue", f.Queue, "task", t.ID, "error", err)
+		a.Message = &wire.TaskMessage{ID: t.ID, Queue: f.Queue}
+		a.settlement.Outcome, a.settlement.Failed = rdb.Archive, true
+		a.decide()
+		p.register(a)
+		p.slots.release(1)
+		p.finish(a)
+		return
+	}
+	a.Message, a.Retried = msg, msg.Retried
+	a.Deadline = deadline(a.Started, msg.Timeout, msg.Deadline)
+	p.cfg.Prepare(a)
+	p.register(a)
+	if !p.pool.fetching.Load() && a.decide() { // the server was stopped while the fetch was on its way
+		a.settlement.Outcome = rdb.Requeue
+		p.slots.release(1)
+		p.finish(a)
+		return
+	}
+	p.pool.submit(a)
+}
+
+// learnSettled closes the attempts that are settled, and keeps the others to be sent again with the same token.
+func (p *Pump) learnSettled(now time.Time) error {
+	var cut error
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range p.sent {
+		s, q := &a.settlement, p.queue(a.Queue)
+		switch {
+		case s.Err == nil:
+			if !now.Before(q.retryAt) {
+				q.fails = 0
+			}
+			p.close(a)
+			continue
+		case !rdb.Refused(s.Err):
+			cut = s.Err
+		case !now.Before(q.retryAt):
+			p.refused(q, now, s.Err)
+		}
+		a.tries++
+		p.unsettled = append(p.unsettled, a)
+	}
+	clear(p.sent)
+	p.sent = p.sent[:0]
+	for _, q := range p.queues {
+		q.owed = 0
+	}
+	for _, a := range p.unsettled {
+		p.queue(a.Queue).owed++
+	}
+	return cut
+}
+
+// close ends an attempt that Redis has answered for. The caller holds the lock.
+func (p *Pump) close(a *Attempt) {
+	p.unregister(a)
+	s := &a.settlement
+	switch {
+	case s.Code.Err() == nil:
+		if s.Outcome == rdb.Retry {
+			p.cfg.Delayed(a.Queue, s.Delay)
+		}
+	case a.tries == 0 && !a.lost.Load():
+		p.cfg.Log.Warn("the outcome of a task was refused, because this server no longer holds it",
+			"queue", a.Queue, "task", s.ID, "type", a.Message.Type, "outcome", s.Outcome.String(), "error", s.Code.Err())
+	}
+}
+
+// refused gives a queue that answered with an error a pause. The caller holds the lock.
+func (p *Pump) refused(q *queueState, now time.Time, err error) {
+	pause := min(minQueuePause<<min(q.fails, 10), maxQueuePause)
+	q.fails++
+	q.retryAt = now.Add(pause)
+	q.complain.Do(func() {
+		p.cfg.Log.Error("a queue is in trouble", "queue", q.name, "failures", q.fails, "pause", pause, "error", err)
+	})
+}
