@@ -6,7 +6,7 @@ SHELL := bash
 
 MODULES  := $(shell go list -m -f '{{.Dir}}')
 PKG      ?= $(patsubst $(CURDIR)%,.%/...,$(MODULES))
-FUZZTIME ?= 10s
+FUZZTIME ?= 20000x
 BENCH    ?= .
 
 .PHONY: help
@@ -29,7 +29,7 @@ race: ## run the tests with the race detector
 	@go test -race $(PKG)
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for FUZZTIME
+fuzz: ## run each fuzz target for FUZZTIME inputs (20000x) or time (30s)
 	@FUZZTIME=$(FUZZTIME) bash .ci/run fuzz
 
 .PHONY: bench
