@@ -113,6 +113,9 @@ func TestGoexitKeepsTheWorkers(t *testing.T) {
 				g.endWith(id, func() error { return errTask })
 			}
 			r.settled()
+			if idle := r.pool.idle.Load(); idle != 3 {
+				t.Errorf("%d count as idle", idle)
+			}
 		}
 		r.addSilently("q", "x", "y", "z")
 		time.Sleep(testInterval)
@@ -120,9 +123,6 @@ func TestGoexitKeepsTheWorkers(t *testing.T) {
 		g.mustHaveBegun(t, "x", "y", "z") // at once
 		g.end("x", "y", "z")
 		r.settled()
-		if idle := r.pool.idle.Load(); idle != 3 {
-			t.Errorf("%d count as idle", idle)
-		}
 		r.mustBeFree()
 	})
 }

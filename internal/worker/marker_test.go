@@ -228,6 +228,26 @@ func TestMarkerIsPassedOn(t *testing.T) {
 	}
 }
 
+// So does one that takes no tasks any more.
+func TestMarkerIsPassedOnAfterTheStop(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := oneQueue(t, 1)
+		r.settled()
+		time.AfterFunc(time.Second, func() {
+			r.pool.StopFetching()
+			r.add("q", "a")
+		})
+		if _, err := r.pump.Wait(context.Background()); err != nil {
+			t.Error(err)
+		}
+		r.settled()
+		if want := []string{"q"}; !slices.Equal(r.passed, want) || !r.queues["q"].marker {
+			t.Errorf("passed on %q, marker %v", r.passed, r.queues["q"].marker)
+		}
+		r.mustBe("q", "a", "pending")
+	})
+}
+
 func TestPassMarkers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, 1, map[string]int{"p": 1, "q": 1}, []string{"p"}, []string{"q"})
@@ -273,19 +293,22 @@ func TestWaitGoesOnWhenASlotIsFree(t *testing.T) {
 func TestMarkerDuringAFetch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := oneQueue(t, 1)
+		r.cfg.CheckInterval = time.Hour
 		r.settled()
-		r.setDry("q", false) // as if told before
+		waited := make(chan error, 1)
+		go func() {
+			_, err := r.pump.Wait(context.Background())
+			waited <- err
+		}()
+		synctest.Wait()
+		r.tell("q")
 		r.latency = time.Second
 		r.set(func() { r.asked = nil })
-		go func() {
-			time.Sleep(time.Second + time.Second/2) // the fetch was executed, and its answer is on its way
-			r.setDry("q", true)
-			r.add("q", "a")
-			if _, err := r.pump.Wait(context.Background()); err != nil {
-				t.Error(err)
-			}
-		}()
+		time.AfterFunc(time.Second*3/2, func() { r.add("q", "a") }) // the fetch was executed, and its answer is on its way
 		r.settled()
+		if err := <-waited; err != nil {
+			t.Error(err)
+		}
 		r.mustHaveAsked("fetch 1 of q", "fetch 1 of q", "done a")
 		r.mustBe("q", "a", "done")
 	})

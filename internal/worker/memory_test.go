@@ -42,7 +42,7 @@ type memory struct {
 	turns   int
 
 	fate    func(t *rdb.Turn) fate // nil: all is answered
-	refuse  map[string]error       // queue → its answer to everything
+	refuse  map[string]error       // queue → its answer to everything; "fetch " and queue → to fetches
 	latency time.Duration          // there, and as much back
 	skew    time.Duration          // of its clock
 	failing error                  // the answer to everything but turns
@@ -123,6 +123,11 @@ func (m *memory) state(queue, id string) (string, *wire.TaskMessage) {
 	return task.state, msg
 }
 
+func (m *memory) isDone(id string) bool {
+	state, _ := m.state("q", id)
+	return state == "done"
+}
+
 func (m *memory) mustBe(queue, id, want string) {
 	m.t.Helper()
 	if state, _ := m.state(queue, id); state != want {
@@ -168,6 +173,9 @@ func (m *memory) Turn(_ context.Context, t *rdb.Turn) {
 	}
 	for _, f := range t.Fetch {
 		m.asked = append(m.asked, fmt.Sprintf("fetch %d of %s", f.N, f.Queue))
+		if f.Err = m.refuse["fetch "+f.Queue]; f.Err != nil {
+			continue
+		}
 		f.Err = m.part(fate, f.Queue, func(q *memQueue) { m.fetch(q, f) })
 		if f.Err != nil {
 			f.Tasks, f.Dropped, f.Code, f.More = nil, nil, 0, false // they were in the answer

@@ -93,6 +93,29 @@ func TestDrainWaitsForAnUndo(t *testing.T) {
 	})
 }
 
+// A task that was lost has no outcome that a turn could bring in.
+func TestDrainOfALostTask(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, g := oneQueue(t, 1), newGates()
+		r.handle = g.handle
+		r.addSilently("q", "a")
+		loops := r.run()
+		g.mustHaveBegun(t, "a")
+		r.set(func() { r.queues["q"].tasks["a"].token = "of another" })
+		if err := r.extend(); err != nil {
+			t.Error(err)
+		}
+		r.pool.StopFetching()
+		time.AfterFunc(time.Second, func() { g.of("a") <- func() error { return nil } })
+		begun := time.Now()
+		if err := r.drain(time.Minute); err != nil || time.Since(begun) != time.Second {
+			t.Errorf("drained after %v, error %v", time.Since(begun), err)
+		}
+		r.stop(loops)
+		r.mustBeFree()
+	})
+}
+
 func TestAbort(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, 4, map[string]int{"p": 1, "q": 1}, []string{"p"}, []string{"q"})
@@ -183,6 +206,20 @@ func TestHandlerOutlivesThePool(t *testing.T) {
 			g.endWith("b", func() error { panic("too late") })
 		})
 	})
+}
+
+func TestCloseEndsTheWaiters(t *testing.T) {
+	waiters := []*memWaiter{{}, {}}
+	pool := NewPool(Config{Concurrency: 1})
+	for _, w := range waiters {
+		pool.AddLane([]string{"q"}, w)
+	}
+	pool.Close()
+	for i, w := range waiters {
+		if !w.closed {
+			t.Errorf("waiter %d has its connection still", i)
+		}
+	}
 }
 
 func TestLanesShareThePool(t *testing.T) {

@@ -107,7 +107,7 @@ func TestStrictPriority(t *testing.T) {
 		r.add("high", "d")
 		g.end("a", "b")
 		r.set(func() { r.asked = nil })
-		r.setDry("high", false)
+		r.tell("high")
 		_, _ = r.turn()
 		r.mustHaveAsked("done a", "done b", "fetch 2 of high")
 		g.end("d")

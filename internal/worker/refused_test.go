@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 )
@@ -20,7 +21,7 @@ func TestRefusingQueueIsPaused(t *testing.T) {
 		for i := range 60 {
 			id := "t" + string(rune('A'+i))
 			r.add("q", id)
-			r.setDry("q", false)
+			r.tell("q")
 			r.set(func() { r.asked = nil })
 			rest := r.settled()
 			r.mustBe("q", id, "done")
@@ -117,5 +118,43 @@ func TestSettlementAfterThePauseOfAServerThatStops(t *testing.T) {
 		r.stop(loops)
 		r.mustBe("q", "a", "done")
 		r.mustBe("q", "b", "pending")
+	})
+}
+
+// That outcomes go through says nothing about fetches: the pauses grow all the same.
+func TestRefusedFetchOfAQueueThatSettles(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, g := oneQueue(t, 6), newGates()
+		r.handle = g.handle
+		ids := []string{"a", "b", "c", "d", "e"}
+		r.addSilently("q", ids...)
+		r.settled()
+		g.mustHaveBegun(t, ids...)
+		r.set(func() { r.refuse["fetch q"] = errWrongType })
+		for i, id := range ids {
+			r.tell("q")
+			g.end(id)
+			for ; !r.isDone(id); time.Sleep(minQueuePause) {
+				_, _ = r.turn()
+			}
+			if fails := r.pump.queue("q").fails; fails != i+1 {
+				t.Errorf("after %s: %d failures", id, fails)
+			}
+		}
+	})
+}
+
+// Where a queue has its pause, nobody looks whether it has tasks.
+func TestNoLookDuringAPause(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, 1, map[string]int{"broken": 1, "q": 1})
+		r.settled()
+		r.pump.queue("broken").retryAt = time.Now().Add(time.Hour)
+		time.Sleep(testInterval)
+		r.set(func() { r.looks = nil })
+		r.settled()
+		if want := []string{"q"}; !slices.Equal(r.looks, want) {
+			t.Errorf("looked at %q, want %q", r.looks, want)
+		}
 	})
 }

@@ -22,6 +22,7 @@ type memWaiter struct {
 	roused bool
 	waits  []string // the queues of each wait, joined
 	rouses int
+	closed bool
 }
 
 // Wait blocks until a marker is there, and takes it.
@@ -70,8 +71,8 @@ func (w *memWaiter) Rouse(context.Context) error {
 	return w.m.failing
 }
 
-// Close does nothing.
-func (*memWaiter) Close() {}
+// Close notes that it was called.
+func (w *memWaiter) Close() { w.closed = true }
 
 // logbook keeps what is logged.
 type logbook struct {
@@ -232,11 +233,11 @@ func (r *rig) stop(loops *runner.Runner) {
 	}
 }
 
-// setDry lets the first pump take a queue for dry, or for ready as a marker does.
-func (r *rig) setDry(queue string, dry bool) {
+// tell lets the first pump take a queue for ready, as a marker or a look does.
+func (r *rig) tell(queue string) {
 	r.pump.mu.Lock()
 	defer r.pump.mu.Unlock()
-	r.pump.queue(queue).dry = dry
+	r.pump.queue(queue).dry = false
 }
 
 // mustBeFree checks that all slots are free, and nothing is open.

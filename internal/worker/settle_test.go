@@ -219,11 +219,11 @@ func (e rudeError) Error() string {
 func (e rudeError) Is(error) bool { panic("no comparison") }
 
 func TestErrorsWhoseMethodsPanic(t *testing.T) {
-	for _, err := range []error{rudeError{}, rudeError{polite: "Error"}} {
+	for _, err := range []error{rudeError{}, rudeError{polite: "Error"}, (*nilError)(nil)} {
 		r := oneQueue(t, 1)
 		a := decideOutcome(r, wire.TaskMessage{Retried: 1, MaxRetry: 3}, err)
 		s, msg := a.settlement, written(t, a)
-		if s.Outcome != rdb.Retry || !s.Failed || msg.Retried != 2 || !strings.Contains(msg.LastErr, "rudeError") {
+		if s.Outcome != rdb.Retry || !s.Failed || msg.Retried != 2 || !strings.Contains(msg.LastErr, fmt.Sprintf("%T", err)) {
 			t.Errorf("got %+v with %+v", s, msg)
 		}
 		r.mustLog(1, "a callback panicked", "task=id", "the handler's error")
