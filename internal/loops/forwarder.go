@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/asynq-go/asynq/internal/rdb"
 )
 
@@ -24,7 +26,9 @@ type Forwarder struct {
 	Interval time.Duration
 	Log      *slog.Logger
 
-	wake    chan struct{}
+	wake     chan struct{}
+	complain rate.Sometimes
+
 	mu      sync.Mutex
 	looking bool
 	next    time.Time // when it wakes by itself; while it looks, at the latest
@@ -32,7 +36,10 @@ type Forwarder struct {
 
 // NewForwarder returns a forwarder for the queues of a lane.
 func NewForwarder(broker ForwardBroker, queues []string, interval time.Duration, log *slog.Logger) *Forwarder {
-	return &Forwarder{Broker: broker, Queues: queues, Interval: interval, Log: log, wake: make(chan struct{}, 1)}
+	return &Forwarder{
+		Broker: broker, Queues: queues, Interval: interval, Log: log, wake: make(chan struct{}, 1),
+		complain: rate.Sometimes{First: 1, Interval: 30 * time.Second},
+	}
 }
 
 // Wake ends the rest between two ticks.
@@ -93,9 +100,11 @@ func (f *Forwarder) forward(ctx context.Context) (time.Duration, error) {
 	if len(failed) == len(f.Queues) {
 		return rest, errors.Join(failed...)
 	}
-	for _, err := range failed {
-		// The others go on at their pace: a broken queue must not slow them down.
-		f.Log.Error("delayed tasks of a queue cannot be forwarded", "error", err)
+	if len(failed) > 0 {
+		// The others go on at their pace: a broken queue must not slow them down, and it may stay broken for long.
+		f.complain.Do(func() {
+			f.Log.Error("delayed tasks of queues cannot be forwarded", "error", errors.Join(failed...))
+		})
 	}
 	return rest, nil
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/asynq-go/asynq/internal/rdb"
 )
 
-// enqueue makes a batch of tasks, some of them again.
+// enqueue makes a batch of tasks.
 func (m *machine) enqueue(t *rapid.T) {
 	var tasks []*rdb.NewTask
-	for range pick(t, "tasks", 1, 2, 3, 5, 20) {
+	for range pick(t, "tasks", 1, 2, 3, 5, 12) {
 		tasks = append(tasks, m.pickNewTask(t))
 	}
 	b := m.anyBroker(t)
@@ -46,33 +46,6 @@ func (m *machine) create(calls [][]*rdb.NewTask, results map[*rdb.NewTask]error)
 			}
 		}
 	}
-}
-
-// create executes calls in the model, and keeps the results. A call that has made a task is known when it is sent again.
-func (m *machine) create(calls [][]*rdb.NewTask, results map[*rdb.NewTask]error) {
-	for _, call := range calls {
-		q := m.model.queue(call[0].Queue)
-		q.published = true
-		if !slices.ContainsFunc(call, func(n *rdb.NewTask) bool { err, sent := results[n]; return sent && err == nil }) {
-			for _, n := range call {
-				results[n] = q.create(n, m.model.now)
-			}
-		}
-	}
-}
-
-// inCalls divides the items of a batch as the broker does: into script calls of one target, in the order of their first items.
-func inCalls[T any, K comparable](items []T, target func(T) K) (calls [][]T) {
-	index := make(map[K]int)
-	for _, item := range items {
-		i, ok := index[target(item)]
-		if !ok {
-			i, calls = len(calls), append(calls, nil)
-			index[target(item)] = i
-		}
-		calls[i] = append(calls[i], item)
-	}
-	return calls
 }
 
 // pickNewTask draws a task to enqueue, new or just like an earlier one.

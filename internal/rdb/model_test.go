@@ -39,7 +39,7 @@ func TestModel(t *testing.T) {
 // limit makes the test short, where the command line does not say how long it is.
 func limit(t *testing.T) {
 	t.Helper()
-	limits := map[string]string{"rapid.checks": "20", "rapid.steps": "75"}
+	limits := map[string]string{"rapid.checks": "12", "rapid.steps": "60"}
 	flag.Visit(func(f *flag.Flag) { delete(limits, f.Name) })
 	for name, value := range limits {
 		if err := flag.Set(name, value); err != nil {
@@ -63,7 +63,7 @@ func loadScripts(ctx context.Context, b *rdb.Broker) {
 
 // machine makes the same transitions in Redis and in the model.
 type machine struct {
-	ctx    context.Context //nolint:containedctx // Of one run, which is one function.
+	ctx    context.Context // of one run
 	client redis.UniversalClient
 	broker *rdb.Broker
 	again  *rdb.Broker // sends every call twice
@@ -244,4 +244,16 @@ func recent[T any](calls []T) []T {
 	return calls
 }
 
-
+// inCalls divides the items of a batch as the broker does: into script calls of one target, in the order of their first items.
+func inCalls[T any, K comparable](items []T, target func(T) K) (calls [][]T) {
+	index := make(map[K]int)
+	for _, item := range items {
+		i, ok := index[target(item)]
+		if !ok {
+			i, calls = len(calls), append(calls, nil)
+			index[target(item)] = i
+		}
+		calls[i] = append(calls[i], item)
+	}
+	return calls
+}

@@ -116,6 +116,9 @@ type Undo struct {
 	Err    error
 }
 
+// Begins reports whether the next turn looks through the leases from the first one on.
+func (u *Undo) Begins() bool { return u.Cursor == "" || u.Cursor == "0" }
+
 // Done reports whether all leases have been looked through.
 func (u *Undo) Done() bool { return u.Err == nil && u.Cursor == "0" }
 

@@ -61,7 +61,7 @@ func TestProxyConnections(t *testing.T) {
 		ctx := context.Background()
 		p, client := proxied(t, r)
 		conn := client.Conn()
-		defer conn.Close() //nolint:errcheck // The test is over.
+		defer conn.Close()
 		if err := conn.Ping(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}

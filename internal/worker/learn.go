@@ -43,7 +43,7 @@ func (p *Pump) learnUndone(now time.Time) (cut error) {
 			cut = d.undo.Err
 		case !d.undo.Done():
 			d.due = now // more leases to look through
-		case !d.due.Before(d.final):
+		case !d.begun.Before(d.final):
 			if d.undo.Back > 0 {
 				p.cfg.Log.Info("gave back tasks of a fetch whose reply was lost", "queue", d.undo.Queue, "tasks", d.undo.Back)
 			}

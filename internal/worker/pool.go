@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 )
 
@@ -17,6 +18,8 @@ type Pool struct {
 
 	work chan *Attempt
 	idle atomic.Int64 // goroutines that wait on work, less the attempts already sent to them
+
+	closed sync.Once
 
 	drained chan struct{} // told when a pump has no open attempts any more
 }
@@ -107,7 +110,7 @@ func (pool *Pool) Close() {
 	for _, p := range pool.pumps {
 		p.waiter.Close()
 	}
-	close(pool.work)
+	pool.closed.Do(func() { close(pool.work) })
 }
 
 // Open returns how many attempts are not settled yet.

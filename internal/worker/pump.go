@@ -55,6 +55,7 @@ type Pump struct {
 type doubt struct {
 	undo   rdb.Undo
 	due    time.Time // when to undo it
+	begun  time.Time // when the undo that is on began to look through the leases
 	final  time.Time // after which it can no longer be executed: the undo after that is the last
 	sent   bool      // in this turn
 	undone bool      // once at least
@@ -144,6 +145,9 @@ func (p *Pump) plan(now time.Time) {
 	t.Undo, t.Settle, t.Fetch = t.Undo[:0], t.Settle[:0], t.Fetch[:0]
 	for _, d := range p.doubts {
 		if d.sent = !now.Before(d.due); d.sent {
+			if d.undo.Begins() {
+				d.begun = now
+			}
 			t.Undo = append(t.Undo, &d.undo)
 		}
 	}

@@ -223,8 +223,13 @@ func TestUndoInParts(t *testing.T) {
 	if len(p.doubts) != 1 {
 		t.Error("forgotten before its time")
 	}
-	d.sent = true
-	learn(d.final)
+	d.sent, d.begun = true, d.final.Add(-1) // began when the fetch could still be executed, and took until after
+	learn(d.final.Add(time.Second))
+	if len(p.doubts) != 1 {
+		t.Error("forgotten after an undo that may have missed tasks")
+	}
+	d.begun = d.final
+	learn(d.final.Add(2 * time.Second))
 	if len(p.doubts) != 0 {
 		t.Error("not forgotten")
 	}
