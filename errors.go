@@ -59,10 +59,10 @@ var (
 // Errors that a handler returns to say what becomes of its task. They may be wrapped.
 var (
 	// SkipRetry sends the task to the archive, whatever attempts it has left.
-	SkipRetry = worker.ErrSkipRetry //nolint:staticcheck // The name is part of the API.
+	SkipRetry = worker.ErrSkipRetry
 
 	// RevokeTask ends the task: it is neither tried again nor archived.
-	RevokeTask = worker.ErrRevokeTask //nolint:staticcheck // The name is part of the API.
+	RevokeTask = worker.ErrRevokeTask
 )
 
 // RetryAfter returns an error with which a handler asks for the task's next attempt after d, whatever RetryDelayFunc says. The

@@ -101,7 +101,7 @@ var errConfigured = errors.New("configured")
 func stopInConfigure(t *testing.T, opt RedisConnOpt) {
 	t.Helper()
 	defer func() {
-		if got := recover(); got != any(errConfigured) { //nolint:errorlint // The very value that was given to panic.
+		if got := recover(); got != any(errConfigured) {
 			t.Errorf("MakeRedisClient of %T does not call Configure: recovered %v", opt, got)
 		}
 	}()

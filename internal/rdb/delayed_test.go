@@ -174,11 +174,11 @@ func TestDelayed(t *testing.T) {
 		ctx, b := context.Background(), r.Broker()
 		var got []bool
 		look := func() {
-			any, err := b.Delayed(ctx, []string{"r", "q"})
+			some, err := b.Delayed(ctx, []string{"r", "q"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, any)
+			got = append(got, some)
 		}
 		look()
 		r.Enqueue(t, "q", 1)

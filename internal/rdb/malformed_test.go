@@ -143,8 +143,8 @@ func TestWrongTypeOfTask(t *testing.T) {
 		if held[0].Err != nil || held[0].Code != rdb.CodeGone || held[1].Code != rdb.CodeOK {
 			t.Errorf("extend: %+v", held)
 		}
-		new := redistest.NewTask(t, "q", "t1")
-		if b.Enqueue(ctx, new); new.Err == nil {
+		task := redistest.NewTask(t, "q", "t1")
+		if b.Enqueue(ctx, task); task.Err == nil {
 			t.Error("a task was made in place of something else")
 		}
 		expire(t, r, time.Hour, "t1")

@@ -64,7 +64,7 @@ func newRedis(t testing.TB, r *Redis) *Redis {
 	r.client = redis.NewClient(&redis.Options{Addr: r.Addr, DB: r.DB})
 	r.checked = []wire.Namespace{wire.DefaultNamespace}
 	t.Cleanup(func() {
-		defer r.client.Close() //nolint:errcheck // The test is over.
+		defer r.client.Close()
 		if !r.skip {
 			r.Check(t)
 		}
