@@ -19,23 +19,19 @@ type gauge struct {
 	now, most int
 }
 
-func (g *gauge) enter() {
+// enter returns how many handlers are at work, this one included.
+func (g *gauge) enter() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.now++
 	g.most = max(g.most, g.now)
+	return g.now
 }
 
 func (g *gauge) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.now--
-}
-
-func (g *gauge) current() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.now
 }
 
 func (g *gauge) peak() int {
@@ -57,8 +53,19 @@ func TestGuarantee12Concurrency(t *testing.T) {
 	t.Run("is reached and not exceeded", func(t *testing.T) {
 		everywhere(t, func(s *site) {
 			var g gauge
+			var once sync.Once
+			full := make(chan struct{})
 			s.enqueueMany(200)
-			s.serve(asynq.Config{Concurrency: 7}, g.handle)
+			s.serve(asynq.Config{Concurrency: 7}, func(context.Context, *asynq.Task) error {
+				if g.enter() >= 7 {
+					once.Do(func() { close(full) })
+				}
+				defer g.leave()
+				<-full                       // the first seven wait for each other
+				time.Sleep(time.Millisecond) // so that more than seven would overlap
+				return nil
+			})
+			receive(s, full, "7 handlers to run at once")
 			s.awaitEmpty()
 			if g.peak() != 7 {
 				s.t.Errorf("%d handlers ran at once, want 7", g.peak())
@@ -99,7 +106,6 @@ func TestGuarantee12Concurrency(t *testing.T) {
 
 func stuckHandler(s *site) {
 	const grace = 500 * time.Millisecond
-	var g gauge
 	started, reports, release := make(chan time.Time, 10), make(chan error, 10), make(chan struct{})
 	defer close(release)
 	s.enqueue("stuck", asynq.Timeout(time.Second), asynq.MaxRetry(0))
@@ -112,8 +118,6 @@ func stuckHandler(s *site) {
 		if task.Type() == "stuck" {
 			<-release
 		}
-		g.enter()
-		defer g.leave()
 		return nil
 	})
 	first, second := receive(s, started, "the first task to start"), receive(s, started, "the second one to start")

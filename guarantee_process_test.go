@@ -97,7 +97,7 @@ func (p *crashable) kill() {
 	_ = p.stdin.Close()
 }
 
-// TestCrashableProcess holds that what the tests kill would otherwise live on.
+// TestCrashableProcess makes sure that what other tests kill would otherwise hold its tasks for good.
 func TestCrashableProcess(t *testing.T) {
 	everywhere(t, func(s *site) {
 		s.enqueue("t")

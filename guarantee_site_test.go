@@ -291,7 +291,7 @@ func (b *logbook) Enabled(_ context.Context, l slog.Level) bool { return l >= sl
 func (b *logbook) WithAttrs([]slog.Attr) slog.Handler           { return b }
 func (b *logbook) WithGroup(string) slog.Handler                { return b }
 
-func (b *logbook) Handle(_ context.Context, r slog.Record) error { //nolint:gocritic // The signature is slog's.
+func (b *logbook) Handle(_ context.Context, r slog.Record) error {
 	line := r.Time.Format("05.000 ") + r.Level.String() + " " + r.Message
 	r.Attrs(func(a slog.Attr) bool {
 		line += " " + a.String()

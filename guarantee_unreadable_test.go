@@ -100,7 +100,7 @@ func TestGuarantee07WhatCannotBeRun(t *testing.T) {
 				tc.plant(s)
 				// Others wait at the same places, behind it.
 				s.enqueue("crashed")
-				s.crashWith1("crashed")
+				s.crashLongAgo("crashed")
 				s.enqueue("pending")
 				s.redis.ZAdd(ctx, s.queue.Scheduled(), redis.Z{Score: float64(now), Member: s.enqueue("due", asynq.ProcessIn(time.Hour)).ID})
 				var ran tally
@@ -126,8 +126,8 @@ func TestGuarantee07WhatCannotBeRun(t *testing.T) {
 	}
 }
 
-// crashWith1 takes one task as a server does that crashes right after, although it is not the next one.
-func (s *site) crashWith1(id string) {
+// crashLongAgo makes a task look as a server of another library left it that crashed, and whose lease ended long ago.
+func (s *site) crashLongAgo(id string) {
 	s.t.Helper()
 	ctx := context.Background()
 	s.redis.LRem(ctx, s.queue.Pending(), 1, id)
