@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -16,6 +17,11 @@ import (
 const (
 	// maxFetch bounds the tasks of one fetch; so do the scripts.
 	maxFetch = 500
+	// fewSlots is up to which Concurrency the pump lets other goroutines run after it has handed out tasks. Handlers that are
+	// quick have ended then, and the next turn settles all of them; without that it would leave with the first few, and each
+	// task would cost more of a round trip. With more slots it does better not to wait: while Redis works on one half of them,
+	// the handlers work on the other.
+	fewSlots = 32
 	// fetchPatience is how long after it was sent a fetch may still be executed. It is longer than a reply may take.
 	fetchPatience = 10 * time.Second
 	// The pause before a queue is asked again that refused a turn, doubled with each refusal in a row.
@@ -39,12 +45,12 @@ type Pump struct {
 	doubts    []*doubt
 	nextLook  time.Time // at queues whose tasks may come without a marker
 	clock     redisClock
+	begun     uint64 // attempts so far
 
 	mu       sync.Mutex
 	queues   []*queueState // most important first
 	finished []*Attempt    // since the last turn
 	open     []*Attempt    // not settled yet
-	begun    uint64        // attempts so far
 	inFlight bool          // the turn that is on its way fetches
 	waiting  []string      // the queues that the waiter waits for now; nil: it does not wait
 	roused   bool          // the waiter was told that the queues are others now
@@ -131,11 +137,14 @@ func (p *Pump) Turn(ctx context.Context) (time.Duration, error) {
 		p.rouseWaiter(ctx)
 		return p.rest(now), nil
 	}
-	sent := uptime()
+	sent, before := uptime(), p.begun
 	p.cfg.Broker.Turn(ctx, &p.turn)
 	err := p.learn(sent)
 	p.slots.setHealthy(p.demand, err == nil)
 	p.rouseWaiter(ctx)
+	if p.begun > before && p.cfg.Concurrency <= fewSlots {
+		runtime.Gosched()
+	}
 	return 0, err
 }
 

@@ -2,9 +2,9 @@ package worker
 
 // register notes an attempt as open: its lease is extended until it is settled.
 func (p *Pump) register(a *Attempt) {
-	p.mu.Lock()
 	p.begun++
 	a.number = p.begun
+	p.mu.Lock()
 	a.index = len(p.open)
 	p.open = append(p.open, a)
 	p.mu.Unlock()
