@@ -41,8 +41,8 @@ var (
 	ErrServerClosed = worker.ErrServerClosed
 
 	// ErrLeaseExpired is the cause of the end of a handler's context when the server could not hold on to the task, because
-	// it was cut off from Redis for too long; and what an attempt failed with whose server crashed. Another server runs the
-	// task again; what the handler returns changes nothing.
+	// it was cut off from Redis for too long; and what an attempt failed with whose server crashed. If another server has taken
+	// the task over, what the handler returns changes nothing.
 	ErrLeaseExpired = worker.ErrLeaseExpired
 
 	// ErrTaskCanceled is the cause of the end of a handler's context when the task was canceled from outside.

@@ -33,8 +33,8 @@ const maxPipeline = 8
 
 // Enqueue makes tasks, and leaves the result of each in its Err. Those of one queue that are to be processed at once are made in
 // their order, and so are those for later, and those in groups. A task whose Err is no declared one may or may not
-// exist: the network ate the answer more often than go-redis repeats a call. A repeated call is recognised, and answered as the first
-// one was.
+// exist: the network ate the answer more often than go-redis repeats a call. A repeated call that made tasks is recognised,
+// and answered as the first one was; one that made none is judged anew.
 func (b *Broker) Enqueue(ctx context.Context, tasks ...*NewTask) {
 	for len(tasks) > 0 {
 		tasks = tasks[b.enqueueSome(ctx, tasks):]

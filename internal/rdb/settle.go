@@ -1,8 +1,6 @@
 package rdb
 
-import (
-	"time"
-)
+import "time"
 
 // Outcome is how the attempt to process a task ends.
 type Outcome int
@@ -14,7 +12,6 @@ const (
 	Retry                   // to be tried again after Delay
 	Archive                 // not to be tried again
 	Requeue                 // given back unfinished, without a used attempt
-	numOutcomes
 )
 
 // String is the outcome's name in log lines.
