@@ -12,10 +12,11 @@ import (
 	"github.com/asynq-go/asynq/internal/rdb"
 )
 
-// Inspector looks at queues and tasks from outside, and changes them.
+// Inspector looks at queues and tasks from outside, and changes them. It is safe for concurrent use.
 type Inspector struct {
 	conn   connection
 	broker *rdb.Broker
+	ctx    context.Context // of the methods that take none
 }
 
 // NewInspector returns an inspector that connects as r says. It panics if r cannot make a connection.
@@ -27,7 +28,15 @@ func NewInspectorFromRedisClient(c redis.UniversalClient) *Inspector {
 }
 
 func newInspector(conn connection) *Inspector {
-	return &Inspector{conn: conn, broker: rdb.New(conn.client, conn.namespace)}
+	return &Inspector{conn: conn, broker: rdb.New(conn.client, conn.namespace), ctx: context.Background()}
+}
+
+// WithContext returns a view of the inspector whose methods that take no context end with ctx. It shares the connection; ctx is meant
+// to live no longer than the few calls that it is for.
+func (i *Inspector) WithContext(ctx context.Context) *Inspector {
+	view := *i
+	view.ctx = ctx
+	return &view
 }
 
 // Close closes the connection. It fails if that is not the inspector's own.
@@ -35,7 +44,7 @@ func (i *Inspector) Close() error { return i.conn.close("Inspector") }
 
 // Queues lists the names of all queues, sorted.
 func (i *Inspector) Queues() ([]string, error) {
-	names, err := i.broker.Queues(context.Background())
+	names, err := i.broker.Queues(i.ctx)
 	if err != nil {
 		return nil, fmt.Errorf("asynq: %w", err)
 	}
@@ -45,10 +54,9 @@ func (i *Inspector) Queues() ([]string, error) {
 
 // GetTaskInfo tells all that is known of a task. The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) if there is none.
 func (i *Inspector) GetTaskInfo(queue, id string) (*TaskInfo, error) {
-	ctx := context.Background()
-	info, err := i.broker.TaskInfo(ctx, queue, id)
+	info, err := i.broker.TaskInfo(i.ctx, queue, id)
 	if errors.Is(err, rdb.ErrTaskGone) {
-		if err := i.mustExist(ctx, queue); err != nil {
+		if err := i.mustExist(i.ctx, queue); err != nil {
 			return nil, err
 		}
 		return nil, fmt.Errorf("asynq: %w: %q in queue %q", ErrTaskNotFound, id, queue)
@@ -79,7 +87,7 @@ func (i *Inspector) setPaused(queue string, set func(context.Context, string) (b
 	if err := validateQueueName(queue); err != nil {
 		return err
 	}
-	changed, err := set(context.Background(), queue)
+	changed, err := set(i.ctx, queue)
 	if err != nil {
 		return fmt.Errorf("asynq: %w", err)
 	}
@@ -92,7 +100,7 @@ func (i *Inspector) setPaused(queue string, set func(context.Context, string) (b
 // CancelProcessing asks the server that processes the task to cancel its handler's context. That the error is nil says only that all
 // servers were asked.
 func (i *Inspector) CancelProcessing(id string) error {
-	if err := i.broker.Cancel(context.Background(), id); err != nil {
+	if err := i.broker.Cancel(i.ctx, id); err != nil {
 		return fmt.Errorf("asynq: %w", err)
 	}
 	return nil
