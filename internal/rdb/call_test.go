@@ -118,6 +118,7 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	if err := b.PassMarker(ctx, "q"); err != nil {
 		t.Error(err)
 	}
+	callGroups(t, r, b)
 }
 
 // recordingBroker returns a broker whose script calls are recorded.
@@ -161,6 +162,9 @@ func TestScriptCallers(t *testing.T) {
 						keys, args, f.keys.each, f.args.each)
 				}
 				for i := range tasks {
+					if len(f.keys.each) == 0 || !strings.HasSuffix(f.keys.each[0], "hash") {
+						continue
+					}
 					key := call.keys[len(f.keys.names)+i*len(f.keys.each)].(string)
 					id := call.args[len(f.args.names)+i*len(f.args.each)]
 					if key != "asynq:{q}:t:"+id.(string) {
@@ -178,6 +182,8 @@ func keyIs(key, name string) bool {
 	switch name {
 	case "scheduled or retry":
 		return key == "asynq:{q}:scheduled" || key == "asynq:{q}:retry"
+	case "the set":
+		return strings.HasPrefix(key, "asynq:{q}:g:")
 	case "the task's hash":
 		return strings.HasPrefix(key, "asynq:{q}:t:")
 	case "record of the sender's last call":

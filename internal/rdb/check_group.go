@@ -17,7 +17,7 @@ func (c *queueCheck) checkGroups(ctx context.Context, keys []string) error {
 	for _, key := range keys {
 		var err error
 		switch key {
-		case c.keys.AggregationSets():
+		case c.keys.AggregationSets(), c.keys.SpentSets():
 			err = eachMember(ctx, c.client, key, func(set string, _ float64) { sets[set] = true })
 		case c.keys.Groups():
 			err = c.eachName(ctx, key, func(name string) { names[name] = false })
@@ -33,8 +33,8 @@ func (c *queueCheck) checkGroups(ctx context.Context, keys []string) error {
 		}
 		in := &collection{key: key, state: wire.StateAggregating, group: name}
 		if sets[key] {
-			if i := strings.LastIndexByte(name, ':'); i >= 0 {
-				in.group = name[:i]
+			if group, ok := wire.GroupOf(c.keys, key); ok {
+				in.group = group
 			}
 		} else if _, named := names[name]; named {
 			names[name] = true

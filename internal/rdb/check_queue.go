@@ -95,6 +95,10 @@ func (c *queueCheck) kindOf(key string) (kind, bool) {
 		return kind{typ: "set"}, true
 	case k.Paused(), k.Processed(), k.Failed():
 		return kind{typ: "string", integer: true}, true
+	case k.GroupsDue(), k.SpentSets():
+		return kind{typ: "zset", expires: true}, true
+	case k.GroupsSwept():
+		return kind{typ: "string", expires: true}, true
 	case k.Marker():
 		return kind{typ: "list", expires: true}, true
 	}

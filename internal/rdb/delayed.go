@@ -28,8 +28,8 @@ func (b *Broker) Forward(ctx context.Context, queues []string) []Due {
 			key   any
 			state wire.State
 		}{{q.scheduled, wire.StateScheduled}, {q.retry, wire.StateRetry}} {
-			calls = append(calls, newCall(forwardScript, 4+4).
-				key(from.key, q.pending, q.groups, q.marker).
+			calls = append(calls, newCall(forwardScript, 5+4).
+				key(from.key, q.pending, q.groups, q.groupsDue, q.marker).
 				arg(q.taskPrefix, q.groupPrefix, from.state.String(), maxBatch))
 		}
 	}

@@ -91,6 +91,7 @@ func TestForwardToGroup(t *testing.T) {
 			asynq:queues = {q}
 			Q:g:g = {a:now}
 			Q:groups = {g}
+			Q:groups_due = {g:now} ttl 1h0m0s
 			Q:marker = [1] ttl 1m0s
 			Q:pending = [b]
 			Q:t:a = {group:g msg:test(payload) state:aggregating}

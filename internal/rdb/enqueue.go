@@ -103,14 +103,14 @@ func (b *Broker) enqueueSome(ctx context.Context, tasks []*NewTask) int {
 
 // newCreation makes the call of enqueue.lua, schedule.lua or group.lua.
 func newCreation(s *script, q *queue, tasks []*NewTask, record string, seq uint64) *call {
-	c := newCall(s, 5+7*len(tasks))
+	c := newCall(s, 6+7*len(tasks))
 	switch s {
 	case enqueueScript:
 		c.key(q.pending, q.marker, record)
 	case scheduleScript:
 		c.key(q.scheduled, q.marker, record)
 	case groupScript:
-		c.key(q.groups, record)
+		c.key(q.groups, q.groupsDue, record)
 	}
 	for _, t := range tasks {
 		c.key(q.keys.Task(t.ID))

@@ -29,6 +29,7 @@ func TestEnqueue(t *testing.T) {
 			asynq:queues = {q r}
 			Q:g:g = {c:now}
 			Q:groups = {g}
+			Q:groups_due = {g:now} ttl 1h0m0s
 			Q:marker = [1] ttl 1m0s
 			Q:pending = [e d a]
 			Q:scheduled = {b:now+1h0m0s f:now+1h0m0s}

@@ -128,7 +128,7 @@ func (m *machine) check(t *rapid.T) {
 }
 
 // takeMarkers takes the markers, as idle servers would, out of Redis and the snapshot. Out of the latter it takes also the answers
-// that are kept for calls that are sent again: no task depends on them.
+// that are kept for calls that are sent again, because no task depends on them, and the index of groups, once it names each.
 func (m *machine) takeMarkers(t *rapid.T, s snapshot) {
 	var taken []string
 	for _, q := range m.model.queues {
@@ -144,6 +144,12 @@ func (m *machine) takeMarkers(t *rapid.T, s snapshot) {
 		case q.marked:
 			t.Errorf("no marker of %s wakes a server", q.keys.Name)
 		}
+		for group := range s[q.keys.Groups()] {
+			if s[q.keys.GroupsDue()][group] == "" {
+				t.Errorf("no aggregator will look at group %q of %s", group, q.keys.Name)
+			}
+		}
+		delete(s, q.keys.GroupsDue())
 	}
 	if len(taken) > 0 {
 		m.must(t, m.client.Del(m.ctx, taken...))

@@ -15,6 +15,7 @@ type queue struct {
 
 	pending, active, lease, scheduled, retry, archived, completed any
 	paused, groups, marker, processed, failed                     any
+	groupsDue, aggregationSets, spentSets                         any
 	taskPrefix, groupPrefix                                       any
 
 	daily     atomic.Pointer[dailyCounters]
@@ -33,6 +34,7 @@ func newQueue(k wire.Queue) *queue {
 		pending: k.Pending(), active: k.Active(), lease: k.Lease(), scheduled: k.Scheduled(), retry: k.Retry(),
 		archived: k.Archived(), completed: k.Completed(), paused: k.Paused(), groups: k.Groups(), marker: k.Marker(),
 		processed: k.Processed(), failed: k.Failed(), taskPrefix: k.TaskPrefix(), groupPrefix: k.GroupPrefix(),
+		groupsDue: k.GroupsDue(), aggregationSets: k.AggregationSets(), spentSets: k.SpentSets(),
 	}
 }
 

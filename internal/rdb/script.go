@@ -53,6 +53,14 @@ var (
 	writeResultScript     = loadScript("write_result")
 	passMarkerScript      = loadScript("pass_marker")
 	taskInfoScript        = loadScript("task_info")
+	stageScript           = loadScript("stage")
+	readSetsScript        = loadScript("read_sets")
+	handOverScript        = loadScript("hand_over")
+	purgeSpentScript      = loadScript("purge_spent")
+	extendSetsScript      = loadScript("extend_sets")
+	regroupScript         = loadScript("regroup")
+	indexGroupsScript     = loadScript("index_groups")
+	setAsideStagedScript  = loadScript("set_aside_staged")
 )
 
 var (

@@ -74,11 +74,13 @@ func readLua(t *testing.T, path string) *luaFile {
 	return f
 }
 
+var eachStart = regexp.MustCompile(`for each \w+: `)
+
 // repeated reads what a header says of values that repeat: "the task's hash, for each task", or "for each task: id, token, …".
 func repeated(text string) []string {
 	text = roundBrace.ReplaceAllString(text, "")
-	if _, list, ok := strings.Cut(text, "for each task: "); ok {
-		list = strings.ReplaceAll(list, ", else 0", "")
+	if at := eachStart.FindStringIndex(text); at != nil {
+		list := strings.ReplaceAll(text[at[1]:], ", else 0", "")
 		return strings.Split(list, ", ")
 	}
 	name, _, _ := strings.Cut(text, ", ")

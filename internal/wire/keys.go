@@ -4,6 +4,7 @@ import (
 	"crypto/md5" //nolint:gosec // The wire format fixes MD5 as the digest of a payload; nothing is secured by it.
 	"encoding/hex"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -134,6 +135,27 @@ func (q Queue) Rouse(process string) string { return q.prefix + "rouse:" + proce
 
 // Answer is the STRING with the answer of a sender's last call, by which a repeated call is recognised. Ours alone, so it has a TTL.
 func (q Queue) Answer(sender string) string { return q.prefix + "answer:" + sender }
+
+// GroupsDue is the ZSET of the names of groups, scored by when an aggregator is to look at them in unix seconds. Ours alone, so it has
+// a TTL; groups that it lacks are found by a sweep.
+func (q Queue) GroupsDue() string { return q.prefix + "groups_due" }
+
+// GroupsSwept is the STRING that exists for as long as no sweep is due. Ours alone, so it has a TTL.
+func (q Queue) GroupsSwept() string { return q.prefix + "groups_swept" }
+
+// SpentSets is the ZSET of the keys of aggregation sets whose tasks were aggregated and are being deleted, scored by since when in
+// unix seconds. Ours alone, so it has a TTL, and so have the sets from then on.
+func (q Queue) SpentSets() string { return q.prefix + "spent_sets" }
+
+// GroupOf tells the group of the aggregation set under a key. It reports false where the key is that of no set of the queue.
+func GroupOf(q Queue, set string) (group string, ok bool) {
+	rest, ok := strings.CutPrefix(set, q.GroupPrefix())
+	i := strings.LastIndexByte(rest, ':')
+	if !ok || i < 0 {
+		return "", false
+	}
+	return rest[:i], true
+}
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 

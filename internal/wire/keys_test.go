@@ -72,6 +72,9 @@ func TestQueueKeys(t *testing.T) {
 		"Marker":          "asynq:{low}:marker",
 		"Rouse":           "asynq:{low}:rouse:web-1:42:1b4e",
 		"Answer":          "asynq:{low}:answer:b2c4-1-0",
+		"GroupsDue":       "asynq:{low}:groups_due",
+		"GroupsSwept":     "asynq:{low}:groups_swept",
+		"SpentSets":       "asynq:{low}:spent_sets",
 	}
 	keys := func(n wire.Namespace) map[string]string { return queueKeys(n.Queue("low")) }
 	checkKeys(t, reflect.TypeFor[wire.Queue](), keys, want)
@@ -106,6 +109,9 @@ func queueKeys(q wire.Queue) map[string]string {
 		"Marker":          q.Marker(),
 		"Rouse":           q.Rouse("web-1:42:1b4e"),
 		"Answer":          q.Answer("b2c4-1-0"),
+		"GroupsDue":       q.GroupsDue(),
+		"GroupsSwept":     q.GroupsSwept(),
+		"SpentSets":       q.SpentSets(),
 	}
 }
 
@@ -226,4 +232,18 @@ func crc16(s string) uint16 {
 		}
 	}
 	return crc
+}
+
+func TestGroupOf(t *testing.T) {
+	q := wire.DefaultNamespace.Queue("low")
+	for _, group := range []string{"users", "", "a:b", "}:{", "g:"} {
+		if got, ok := wire.GroupOf(q, q.AggregationSet(group, "9c1d")); got != group || !ok {
+			t.Errorf("the group of a set of %q is %q, %t", group, got, ok)
+		}
+	}
+	for _, key := range []string{"", q.Group("users"), q.Groups(), wire.DefaultNamespace.Queue("high").AggregationSet("users", "9c1d")} {
+		if got, ok := wire.GroupOf(q, key); ok {
+			t.Errorf("%s is a set of group %q", key, got)
+		}
+	}
 }

@@ -3,7 +3,8 @@
 -- KEYS[1]  scheduled or retry
 -- KEYS[2]  pending
 -- KEYS[3]  groups
--- KEYS[4]  marker
+-- KEYS[4]  groups_due
+-- KEYS[5]  marker
 -- ARGV[1]  prefix of the task keys
 -- ARGV[2]  prefix of the group keys
 -- ARGV[3]  the state that KEYS[1] stands for
@@ -12,10 +13,11 @@
 -- BOUND    ARGV[4], at most 500
 --
 -- The first write is ZREM, which works when Redis is full.
--- include: fields clock mark
+-- include: fields clock mark gather
 
 redis.call("LLEN", KEYS[2])
 redis.call("SCARD", KEYS[3])
+redis.call("ZCARD", KEYS[4])
 local now, us, now_ns = clock()
 local ids = redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", now, "LIMIT", 0, ARGV[4])
 local nxt = redis.call("ZRANGE", KEYS[1], #ids, #ids, "WITHSCORES")
@@ -27,7 +29,7 @@ for _, id in ipairs(ids) do
   elseif not f[2] or f[2] == "" then
     ready[#ready + 1] = id
   elseif type(redis.pcall("ZCARD", ARGV[2] .. f[2])) == "number" then
-    grouped[#grouped + 1] = { id, f[2] }
+    grouped[#grouped + 1] = { ARGV[2] .. f[2], f[2], id }
   else
     -- The group's key is of another type: the task waits a minute for somebody to mend it, and holds up no other.
     postponed[#postponed + 1] = now + 60
@@ -37,16 +39,15 @@ end
 if #ids > 0 then
   redis.call("ZREM", KEYS[1], unpack(ids))
   for _, g in ipairs(grouped) do
-    redis.call("ZADD", ARGV[2] .. g[2], now, g[1])
-    redis.call("SADD", KEYS[3], g[2])
-    redis.call("HSET", ARGV[1] .. g[1], "state", "aggregating")
+    redis.call("HSET", ARGV[1] .. g[3], "state", "aggregating")
   end
+  gather(KEYS[3], KEYS[4], grouped, now)
   for _, id in ipairs(ready) do
     redis.call("HSET", ARGV[1] .. id, "state", "pending", "pending_since", now_ns)
   end
   if #ready > 0 then
     redis.call("LPUSH", KEYS[2], unpack(ready))
-    mark(KEYS[4])
+    mark(KEYS[5])
   end
   if #postponed > 0 then
     redis.call("ZADD", KEYS[1], unpack(postponed))

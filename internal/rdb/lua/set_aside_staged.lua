@@ -1,0 +1,24 @@
+-- Puts a task that is staged for aggregation, but cannot be read, into the archive.
+--
+-- KEYS[1]  the set
+-- KEYS[2]  archived
+-- KEYS[3]  the task's hash
+-- ARGV[1]  id
+-- ARGV[2]  prefix of the task keys, to delete what is trimmed
+-- ARGV[3]  how many tasks the archive keeps
+-- ARGV[4]  for how many seconds
+-- RETURN   OK, or GONE if no such task is aggregating
+-- BOUND    one task, and 500 trimmed
+-- include: codes fields clock locks purge archive
+
+redis.call("ZCARD", KEYS[2])
+local aggregating = fields(KEYS[3], "state")[1] == "aggregating"
+local now = clock()
+redis.call("ZREM", KEYS[1], ARGV[1])
+if not aggregating then
+  return GONE
+end
+redis.call("ZADD", KEYS[2], now, ARGV[1])
+redis.call("HSET", KEYS[3], "state", "archived")
+trim(KEYS[2], ARGV[2], now, tonumber(ARGV[3]), tonumber(ARGV[4]), 500)
+return OK
