@@ -2,6 +2,8 @@ package asynq
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"time"
@@ -92,6 +94,10 @@ type Config struct {
 	// the same number. Default: any number.
 	QueueConcurrency map[string]int
 
+	// GroupConfigs are the settings of the groups of single queues, in place of GroupGracePeriod, GroupMaxDelay, GroupMaxSize and
+	// GroupAggregator, by the name of the queue.
+	GroupConfigs map[string]GroupConfig
+
 	// StuckGracePeriod is how long a handler may go on after its context ended, before it is reported as stuck and its task
 	// fails with ErrHandlerStuck. Until then it keeps its place among the Concurrency. Default: 10 s.
 	StuckGracePeriod time.Duration
@@ -122,9 +128,21 @@ func (fn ErrorHandlerFunc) HandleError(ctx context.Context, task *Task, err erro
 	fn(ctx, task, err)
 }
 
+// GroupConfig says when the groups of a queue are aggregated, and into what. The zero value of a field stands for the Config's.
+type GroupConfig struct {
+	GracePeriod time.Duration   // as Config.GroupGracePeriod
+	MaxDelay    time.Duration   // as Config.GroupMaxDelay
+	MaxSize     int             // as Config.GroupMaxSize
+	Aggregator  GroupAggregator // as Config.GroupAggregator
+}
+
 // GroupAggregator makes one task of the tasks of a group.
 type GroupAggregator interface {
-	// Aggregate returns the task to process in place of the group's. It must not return nil.
+	// Aggregate returns the task to process in place of the group's, which come in the order in which they were added. It
+	// must not return nil. The task goes to the queue of the group, whatever its options say; its other options count.
+	//
+	// If Aggregate panics or returns nil, or if the task is refused (as a duplicate, or because its ID is taken), the tasks go back
+	// into their group after two minutes, to be aggregated again.
 	Aggregate(group string, tasks []*Task) *Task
 }
 
@@ -163,8 +181,19 @@ func (cfg Config) withDefaults() Config {
 	positive(&cfg.HealthCheckInterval, 15*time.Second)
 	positive(&cfg.DelayedTaskCheckInterval, 5*time.Second)
 	positive(&cfg.GroupGracePeriod, time.Minute)
-	if cfg.GroupGracePeriod < time.Second {
-		panic("asynq: Config.GroupGracePeriod must be at least 1 s")
+	mustGrace("Config.GroupGracePeriod", cfg.GroupGracePeriod)
+	cfg.GroupConfigs = maps.Clone(cfg.GroupConfigs)
+	for queue, c := range cfg.GroupConfigs {
+		positive(&c.GracePeriod, cfg.GroupGracePeriod)
+		mustGrace(fmt.Sprintf("GracePeriod of Config.GroupConfigs[%q]", queue), c.GracePeriod)
+		positive(&c.MaxDelay, cfg.GroupMaxDelay)
+		if c.MaxSize <= 0 {
+			c.MaxSize = cfg.GroupMaxSize
+		}
+		if c.Aggregator == nil {
+			c.Aggregator = cfg.GroupAggregator
+		}
+		cfg.GroupConfigs[queue] = c
 	}
 	positive(&cfg.JanitorInterval, 8*time.Second)
 	if cfg.JanitorBatchSize <= 0 {
@@ -175,6 +204,12 @@ func (cfg Config) withDefaults() Config {
 	cfg.LeaseDuration = time.Duration(ceilSeconds(cfg.LeaseDuration)) * time.Second
 	positive(&cfg.StuckGracePeriod, 10*time.Second)
 	return cfg
+}
+
+func mustGrace(name string, d time.Duration) {
+	if d < time.Second {
+		panic("asynq: " + name + " must be at least 1 s")
+	}
 }
 
 func positive(d *time.Duration, fallback time.Duration) {

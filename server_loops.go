@@ -65,13 +65,19 @@ func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 			runner.Loop{Name: "waiter", Stage: stageIntake, Tick: pump.Wait, Wake: pump.WaitWake()},
 			runner.Loop{Name: "forwarder", Stage: stageIntake, Tick: forwarder.Tick, Wake: forwarder.Wake()},
 			runner.Loop{Name: "recoverer", Stage: stageIntake, Tick: recoverer.Tick},
-			// aggregator: here, in stageIntake, where groups are configured
 			runner.Loop{Name: "janitor", Stage: stageIntake, Tick: janitor.Tick, Jitter: jitter},
 			runner.Loop{Name: "pump", Stage: stageWork, Tick: pump.Turn, Wake: pump.Wake()},
 			runner.Loop{Name: "leases", Stage: stageWork, Tick: pump.ExtendLeases},
 			runner.Loop{Name: "ended leases", Stage: stageWork, Tick: pump.WatchLeases},
 			runner.Loop{Name: "stuck handlers", Stage: stageWork, Tick: pump.WatchStuck},
 		)
+		if queues := srv.groupQueues(lane); len(queues) > 0 {
+			aggregator := loops.NewAggregator(srv.broker, queues, srv.log)
+			table = append(table,
+				runner.Loop{Name: "aggregator", Stage: stageIntake, Tick: aggregator.Tick},
+				runner.Loop{Name: "aggregation sets", Stage: stageIntake, Tick: aggregator.Keep, Jitter: jitter},
+			)
+		}
 	}
 	heartbeater := &loops.Heartbeater{
 		Broker: srv.broker, Process: srv.process, Interval: heartbeatInterval, Info: srv.info, Running: srv.running(pool),
