@@ -53,6 +53,10 @@ var (
 	writeResultScript     = loadScript("write_result")
 	passMarkerScript      = loadScript("pass_marker")
 	taskInfoScript        = loadScript("task_info")
+	leadScript            = loadScript("lead")
+	abdicateScript        = loadScript("abdicate")
+	enqueueTickScript     = loadScript("enqueue_tick")
+	recallTickScript      = loadScript("recall_tick")
 )
 
 var (
