@@ -138,7 +138,8 @@ func (b *Broker) RecordEnqueues(ctx context.Context, events ...EnqueueEvent) err
 				return err
 			}
 			key := b.queues.namespace.SchedulerHistory(e.Entry)
-			pipe.ZAdd(ctx, key, redis.Z{Score: float64(e.At.Unix()), Member: encoded})
+			// With milliseconds, so that events of one second are in their order.
+			pipe.ZAdd(ctx, key, redis.Z{Score: float64(e.At.UnixMilli()) / 1000, Member: encoded})
 			pipe.ZRemRangeByRank(ctx, key, 0, -historySize-1)
 			pipe.Expire(ctx, key, historyTTL)
 		}
