@@ -43,3 +43,8 @@ func (s *Scheduler) EntryIDs() (ids []string) {
 	}
 	return ids
 }
+
+// TickTaskID is the ID of the task of an entry's tick.
+func TickTaskID(entryID string, tick time.Time) string {
+	return (&scheduled{id: entryID}).taskID(tick)
+}

@@ -154,19 +154,15 @@ func (e *scheduled) judge() time.Time {
 	return last
 }
 
-// over says that a tick is. Where that came so late that further ones may be overdue, these are missed.
-func (e *scheduled) over(tick, now time.Time) {
-	wasMissed := len(e.backlog) > 0 && e.backlog[0].Equal(tick)
-	if wasMissed {
+// over says that a tick is.
+func (e *scheduled) over(tick time.Time) {
+	if len(e.backlog) > 0 && e.backlog[0].Equal(tick) {
 		e.backlog = e.backlog[1:]
 	}
 	if tick.After(e.cursor) {
 		e.moveTo(tick)
 	}
 	e.failures, e.retryAt = 0, time.Time{}
-	if !wasMissed && now.Sub(tick) > takeoverWindow {
-		e.gap = now
-	}
 }
 
 // failed puts the next try off.

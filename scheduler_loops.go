@@ -187,7 +187,10 @@ func (s *Scheduler) conclude(in term, due []*firing) {
 		case f.open() && s.opts.Group != "":
 			f.entry.failed(now)
 		default:
-			f.entry.over(f.tick, now)
+			f.entry.over(f.tick)
+			if s.opts.Group == "" && now.Sub(f.tick) > takeoverWindow {
+				f.entry.gap = now // the process was held up: what came due behind this tick is missed
+			}
 		}
 	}
 	s.mu.Unlock()
