@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	_ "time/tzdata" // zones that the machine may lack
@@ -18,6 +19,9 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/wire"
 )
+
+// crashableSchedulerEnv names the Redis of a scheduler that runs in a process of its own, to be killed.
+const crashableSchedulerEnv = "ASYNQ_TEST_CRASHABLE_SCHEDULER"
 
 // scheduler returns a scheduler that is shut down when the test ends.
 func (s *site) scheduler(opt asynq.RedisConnOpt, opts asynq.SchedulerOpts) *asynq.Scheduler {
@@ -207,6 +211,33 @@ func TestSchedulerLocations(t *testing.T) {
 			if !e.Next.Equal(want[e.ID]) || !e.Prev.IsZero() {
 				t.Errorf("%s: next %v, want %v; prev %v", e.Spec, e.Next, want[e.ID], e.Prev)
 			}
+		}
+	})
+}
+
+// A tick that a process comes to late, because it was held up, is enqueued; what came due behind it meanwhile is not.
+func TestSchedulerHeldUp(t *testing.T) {
+	everywhere(t, func(s *site) {
+		const every = 10 * time.Minute
+		var ahead atomic.Int64
+		base := time.Now().Truncate(every).Add(every / 2)
+		offset := time.Until(base)
+		sched := s.scheduler(s.opt(), asynq.SchedulerOpts{MissedTicks: asynq.EnqueueAllMissed}) // counts only in a group
+		sched.MoveClock(func() time.Time { return time.Now().Add(offset + time.Duration(ahead.Load())) })
+		id, err := sched.RegisterFast(every, asynq.EnqueueAllMissed, asynq.NewTask("x", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.start(sched)
+		s.eventually(func() bool { return len(s.entries()) == 1 }, "the entry")
+		ahead.Store(int64(time.Hour))
+		if _, err := sched.Register("@daily", asynq.NewTask("y", nil)); err != nil { // wakes it
+			t.Fatal(err)
+		}
+		s.eventually(func() bool { return s.log.count("were missed") == 1 }, "ticks to be skipped")
+		ids := s.redis.LRange(context.Background(), s.queue.Pending(), 0, -1).Val()
+		if want := asynq.TickTaskID(id, base.Truncate(every).Add(every)); !slices.Equal(ids, []string{want}) {
+			t.Errorf("enqueued %v, want only the first tick", ids)
 		}
 	})
 }
