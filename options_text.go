@@ -85,12 +85,12 @@ func parseOption(text string) (Option, bool) {
 	}
 }
 
-func parsed[T any](arg string, parse func(string) (T, error), make func(T) Option) (Option, bool) {
+func parsed[T any](arg string, parse func(string) (T, error), option func(T) Option) (Option, bool) {
 	v, err := parse(arg)
 	if err != nil {
 		return nil, false
 	}
-	return make(v), true
+	return option(v), true
 }
 
 // parseOptionTime reads a time with all its digits, or one as Option.String prints it. The latter names its zone by letters, of which
