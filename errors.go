@@ -34,6 +34,15 @@ var (
 	ErrTaskNotFound = errors.New("task not found")
 )
 
+// Errors of schedulers and their entries.
+var (
+	// ErrSchedulerClosed is returned by methods of a Scheduler or PeriodicTaskManager that was shut down. Make a new one.
+	ErrSchedulerClosed = errors.New("asynq: the scheduler was shut down")
+
+	// ErrSchedulerEntryNotFound says that there is no entry with this ID: in the scheduler that was asked, or in any that runs.
+	ErrSchedulerEntryNotFound = errors.New("scheduler entry not found")
+)
+
 // Errors of a server and its handlers.
 var (
 	// ErrServerClosed is returned by Start, Run and Ping of a server that was shut down, and is the cause of the end of a handler's

@@ -15,6 +15,10 @@ func TestMain(m *testing.M) {
 		runCrashable()
 		return
 	}
+	if os.Getenv(crashableSchedulerEnv) != "" {
+		runCrashableScheduler()
+		return
+	}
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })

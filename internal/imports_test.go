@@ -114,6 +114,7 @@ func parse(name, rel string) (*sourceFile, error) {
 var mayImport = map[string][]string{
 	"internal/wire":      {},
 	"internal/runner":    {},
+	"internal/timetable": {},
 	"internal/rdb":       {"internal/wire"},
 	"internal/worker":    {"internal/rdb", "internal/wire"},
 	"internal/loops":     {"internal/rdb", "internal/wire"},

@@ -119,6 +119,22 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 		t.Error(err)
 	}
 	callGroups(t, r, b)
+	if lead, err := b.Lead(ctx, "g", "p", time.Minute); err != nil || !lead.Leads {
+		t.Errorf("lead: %+v, error %v", lead, err)
+	}
+	if err := b.Abdicate(ctx, "g", "p"); err != nil {
+		t.Error(err)
+	}
+	for i, kind := range []*rdb.NewTask{task("x", "", 0), task("y", "g", 0), task("z", "", later)} {
+		tick := &rdb.Tick{Entry: "e", At: int64(i + 1), Deadline: time.Now().Add(time.Hour).UnixMilli(), Task: kind}
+		if b.EnqueueTick(ctx, tick); tick.Task.Err != nil {
+			t.Error(tick.Task.Err)
+		}
+	}
+	memory := &rdb.TickMemory{Entry: "e", Queue: "q"}
+	if b.RecallTick(ctx, memory); memory.Err != nil || memory.Last != 3 {
+		t.Errorf("recall: %+v", memory)
+	}
 }
 
 // recordingBroker returns a broker whose script calls are recorded.
@@ -186,6 +202,12 @@ func keyIs(key, name string) bool {
 		return strings.HasPrefix(key, "asynq:{q}:g:")
 	case "the task's hash":
 		return strings.HasPrefix(key, "asynq:{q}:t:")
+	case "scheduler group":
+		return key == "asynq:scheduler_groups:{g}"
+	case "record of the entry's last tick":
+		return key == "asynq:{q}:tick:e"
+	case "where the ID goes: pending, scheduled or the group":
+		return key == "asynq:{q}:pending" || key == "asynq:{q}:scheduled" || key == "asynq:{q}:g:g"
 	case "record of the sender's last call":
 		return strings.HasPrefix(key, "asynq:{q}:answer:")
 	}

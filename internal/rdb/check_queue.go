@@ -107,7 +107,7 @@ func (c *queueCheck) kindOf(key string) (kind, bool) {
 		return kind{typ: "zset"}, true
 	case strings.HasPrefix(key, k.Rouse("")):
 		return kind{typ: "list", expires: true}, true
-	case strings.HasPrefix(key, k.Answer("")):
+	case strings.HasPrefix(key, k.Answer("")), strings.HasPrefix(key, k.Tick("")):
 		return kind{typ: "string", expires: true}, true
 	case strings.HasPrefix(key, c.lockPrefix()):
 		return kind{typ: "string"}, true

@@ -139,6 +139,7 @@ func TestCheck(t *testing.T) {
 		{"eternal marker", []plant{do("persist", p+"marker")}, []string{p + `marker: it has no TTL`}},
 		{"eternal rouse", []plant{do("lpush", p+"rouse:x", 1)}, []string{p + `rouse:x: it has no TTL`}},
 		{"eternal answer", []plant{do("set", p+"answer:x", "1:0")}, []string{p + `answer:x: it has no TTL`}},
+		{"eternal tick", []plant{do("set", p+"tick:x", "1:0:1")}, []string{p + `tick:x: it has no TTL`}},
 		{"eternal counter", []plant{do("set", p+"failed:2024-02-29", 1)}, []string{p + `failed:2024-02-29: it has no TTL`}},
 		{"counter of no day", []plant{do("set", p+"failed:2023-02-29", 1, "ex", 60)},
 			[]string{p + `failed:2023-02-29: no key of a queue has this name`}},

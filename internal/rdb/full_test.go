@@ -48,7 +48,20 @@ func TestFullRedis(t *testing.T) {
 	if err := b.WriteResult(ctx, "q", "t0", "f", []byte("result")); !rdb.IsFull(err) {
 		t.Errorf("a result gets the error %v", err)
 	}
+	for name, task := range kindsOfTask(t) {
+		if tick := tickOf(t, b, 1000, "new", func(k *rdb.Tick) { k.Task = task }); !rdb.IsFull(tick.Task.Err) {
+			t.Errorf("%s: a tick gets the error %v", name, tick.Task.Err)
+		}
+	}
 	wantLines(t, redistest.Dump(t, client), strings.Join(before, "\n"))
+	if l := lead(t, b, "a", groupLease); !l.Leads {
+		t.Errorf("lead: %+v", l)
+	}
+	abdicate(t, b, "a")
+	memory := &rdb.TickMemory{Entry: "e", Queue: "q", Seed: 5}
+	if b.RecallTick(ctx, memory); memory.Err != nil || memory.Last != 5 {
+		t.Errorf("recall: %+v", memory)
+	}
 
 	msg := func(id string) []byte { return message(t, id) }
 	held := []rdb.Held{{ID: "t0", Token: "f"}}

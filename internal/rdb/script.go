@@ -61,6 +61,10 @@ var (
 	regroupScript         = loadScript("regroup")
 	indexGroupsScript     = loadScript("index_groups")
 	setAsideStagedScript  = loadScript("set_aside_staged")
+	leadScript            = loadScript("lead")
+	abdicateScript        = loadScript("abdicate")
+	enqueueTickScript     = loadScript("enqueue_tick")
+	recallTickScript      = loadScript("recall_tick")
 )
 
 var (

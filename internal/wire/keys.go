@@ -48,6 +48,15 @@ func (n Namespace) SchedulerHistory(entryID string) string {
 	return string(n) + ":scheduler_history:" + entryID
 }
 
+// SchedulerCreations is the key of the HASH that belongs to a key of Scheduler, in the same slot: all that the entries are made from,
+// by entry ID, because SchedulerEntry has no fields for some of it. Ours alone, so it has a TTL.
+func SchedulerCreations(scheduler string) string { return scheduler + ":creations" }
+
+// SchedulerGroup is the key of the HASH that says which scheduler of a group leads. Ours alone, so it has a TTL.
+func (n Namespace) SchedulerGroup(group string) string {
+	return string(n) + ":scheduler_groups:{" + group + "}"
+}
+
 // Queue returns the keys of one queue.
 func (n Namespace) Queue(name string) Queue {
 	return Queue{Name: name, prefix: string(n) + ":{" + name + "}:"}
@@ -156,6 +165,10 @@ func GroupOf(q Queue, set string) (group string, ok bool) {
 	}
 	return rest[:i], true
 }
+
+// Tick is the STRING with the last tick of a scheduler entry whose tasks go into the queue, and what became of it. Ours alone, so it
+// has a TTL.
+func (q Queue) Tick(entryID string) string { return q.prefix + "tick:" + entryID }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 

@@ -29,6 +29,7 @@ func TestNamespaceKeys(t *testing.T) {
 			"ServerWorkers":    n.ServerWorkers(process),
 			"Scheduler":        n.Scheduler(process),
 			"SchedulerHistory": n.SchedulerHistory("e7"),
+			"SchedulerGroup":   n.SchedulerGroup("main"),
 			"Queue":            n.Queue("low").TaskPrefix(),
 		}
 	}
@@ -42,6 +43,7 @@ func TestNamespaceKeys(t *testing.T) {
 		"ServerWorkers":    "asynq:workers:{web-1:42:1b4e}",
 		"Scheduler":        "asynq:schedulers:{web-1:42:1b4e}",
 		"SchedulerHistory": "asynq:scheduler_history:e7",
+		"SchedulerGroup":   "asynq:scheduler_groups:{main}",
 		"Queue":            "asynq:{low}:t:",
 	}
 	checkKeys(t, reflect.TypeFor[wire.Namespace](), keys, want)
@@ -75,6 +77,7 @@ func TestQueueKeys(t *testing.T) {
 		"GroupsDue":       "asynq:{low}:groups_due",
 		"GroupsSwept":     "asynq:{low}:groups_swept",
 		"SpentSets":       "asynq:{low}:spent_sets",
+		"Tick":            "asynq:{low}:tick:e7",
 	}
 	keys := func(n wire.Namespace) map[string]string { return queueKeys(n.Queue("low")) }
 	checkKeys(t, reflect.TypeFor[wire.Queue](), keys, want)
@@ -112,6 +115,7 @@ func queueKeys(q wire.Queue) map[string]string {
 		"GroupsDue":       q.GroupsDue(),
 		"GroupsSwept":     q.GroupsSwept(),
 		"SpentSets":       q.SpentSets(),
+		"Tick":            q.Tick("e7"),
 	}
 }
 
@@ -153,6 +157,13 @@ func TestUnique(t *testing.T) {
 		if got := q.Unique("email:send", tt.payload); got != tt.want {
 			t.Errorf("%s payload: got %q, want %q", tt.name, got, tt.want)
 		}
+	}
+}
+
+func TestSchedulerCreations(t *testing.T) {
+	list := wire.DefaultNamespace.Scheduler(wire.Process{Host: "web-1", PID: 42, ID: "1b4e"})
+	if got := wire.SchedulerCreations(list); got != "asynq:schedulers:{web-1:42:1b4e}:creations" || slot(got) != slot(list) {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -140,5 +140,9 @@ func (a *Attempt) overdue(now time.Time, grace time.Duration) bool {
 	if at := a.endedAt.Load(); at != 0 && since(at) > grace {
 		return true
 	}
-	return !a.Deadline.IsZero() && now.Sub(a.Deadline) > grace
+	ended := a.Deadline
+	if a.Started.After(ended) { // the deadline had passed before: the attempt must have the time to find that out
+		ended = a.Started
+	}
+	return !a.Deadline.IsZero() && now.Sub(ended) > grace
 }

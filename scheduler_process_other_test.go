@@ -1,0 +1,5 @@
+//go:build !unix
+
+package asynq_test
+
+func runCrashableScheduler() {}
