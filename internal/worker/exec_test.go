@@ -344,3 +344,22 @@ func TestPreparedValue(t *testing.T) {
 		r.mustBeFree()
 	})
 }
+
+// The deadline of a task may have passed long before it is taken. That does not make its handler stuck.
+func TestOverdueCountsFromTheStart(t *testing.T) {
+	now := time.Now()
+	for name, tc := range map[string]struct {
+		started, deadline time.Duration // before now
+		want              bool
+	}{
+		"deadline long ago, just started":     {0, time.Hour, false},
+		"deadline long ago, started long ago": {time.Minute, time.Hour, true},
+		"deadline just over":                  {time.Hour, time.Second, false},
+		"deadline over for long":              {time.Hour, time.Minute, true},
+	} {
+		a := &Attempt{Started: now.Add(-tc.started), Deadline: now.Add(-tc.deadline)}
+		if got := a.overdue(now, 10*time.Second); got != tc.want {
+			t.Errorf("%s: overdue is %t", name, got)
+		}
+	}
+}
