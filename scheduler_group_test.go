@@ -312,7 +312,9 @@ func TestGroupFullRedis(t *testing.T) {
 	}})
 	s.start(a)
 	s.awaitTicks(3)
-	s.redis.ConfigSet(ctx, "maxmemory", "1")
+	if err := s.redis.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
 	if err := receive(s, faults, "a fault"); !errors.Is(err, asynq.ErrRedisFull) {
 		t.Errorf("told of %v", err)
 	}
@@ -324,7 +326,9 @@ func TestGroupFullRedis(t *testing.T) {
 	if !a.Leads() {
 		t.Error("a full Redis ended the lead")
 	}
-	s.redis.ConfigSet(ctx, "maxmemory", "0")
+	if err := s.redis.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
 	s.awaitTicks(20)
 	a.Shutdown()
 	s.wantEachTickOnce(entry, 20)
