@@ -73,8 +73,8 @@ func (s *Scheduler) takeNote(l rdb.Lead, asked time.Time) (before, after int64) 
 	}
 	if l.Began != before {
 		s.term = term{id: l.Began, began: asked, missed: l.Vacant < 0 || l.Vacant > takeoverWindow}
-	} else if !asked.Before(s.term.ends) {
-		wake(s.wakeTicks) // it paused
+	} else if !s.now().Before(s.term.ends) {
+		wake(s.wakeTicks) // they may have found the term at its end, and sleep
 	}
 	s.term.ends, s.term.deadline = asked.Add(s.lease), l.Until
 	return before, l.Began

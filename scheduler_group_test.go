@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/redistest"
 )
 
 // testLease is that of leaders in tests that wait for its end.
@@ -135,6 +136,30 @@ func TestGroupLeaderIsSlow(t *testing.T) {
 		a.Shutdown()
 		s.wantEachTickOnce(entry, 30)
 	})
+}
+
+// A leader whose lease is over by Redis's clock hears so with its next tick. It asks for the lead at once, and not for the tick
+// again and again.
+func TestGroupClockJumps(t *testing.T) {
+	t.Parallel()
+	r := redistest.Mini(t)
+	s := newSite(t, r, r.Client())
+	proxy, opt := s.proxy()
+	a := s.scheduler(opt, asynq.SchedulerOpts{Group: "g"})
+	entry := s.registerFast(a, asynq.NewTask("fast", nil))
+	s.start(a)
+	s.awaitTicks(2)
+	before := proxy.Commands()
+	r.SetTime(time.Now().Add(time.Hour))
+	s.eventually(func() bool { return s.log.count("leads its group") == 2 }, "a new term")
+	if n := proxy.Commands() - before; n > 50 {
+		t.Errorf("%d commands were sent", n)
+	}
+	s.awaitTicks(2)
+	a.Shutdown()
+	if s.pending() != len(s.history(entry)) {
+		t.Errorf("%d tasks, %d events", s.pending(), len(s.history(entry)))
+	}
 }
 
 func TestGroupReplyIsLost(t *testing.T) {
@@ -287,7 +312,9 @@ func TestGroupFullRedis(t *testing.T) {
 	}})
 	s.start(a)
 	s.awaitTicks(3)
-	s.redis.ConfigSet(ctx, "maxmemory", "1")
+	if err := s.redis.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
 	if err := receive(s, faults, "a fault"); !errors.Is(err, asynq.ErrRedisFull) {
 		t.Errorf("told of %v", err)
 	}
@@ -299,7 +326,9 @@ func TestGroupFullRedis(t *testing.T) {
 	if !a.Leads() {
 		t.Error("a full Redis ended the lead")
 	}
-	s.redis.ConfigSet(ctx, "maxmemory", "0")
+	if err := s.redis.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
 	s.awaitTicks(20)
 	a.Shutdown()
 	s.wantEachTickOnce(entry, 20)
