@@ -43,6 +43,7 @@ var (
 	completeScript        = loadScript("complete")
 	retryScript           = loadScript("retry")
 	archiveScript         = loadScript("archive")
+	discardScript         = loadScript("discard")
 	requeueScript         = loadScript("requeue")
 	extendScript          = loadScript("extend")
 	expiredScript         = loadScript("expired")
@@ -53,6 +54,15 @@ var (
 	writeResultScript     = loadScript("write_result")
 	passMarkerScript      = loadScript("pass_marker")
 	taskInfoScript        = loadScript("task_info")
+	runTasksScript        = loadScript("run_tasks")
+	archiveTasksScript    = loadScript("archive_tasks")
+	deleteTasksScript     = loadScript("delete_tasks")
+	rescheduleTasksScript = loadScript("reschedule_tasks")
+	updateMessageScript   = loadScript("update_message")
+	closeQueueScript      = loadScript("close_queue")
+	removeQueueScript     = loadScript("remove_queue")
+	sweepTasksScript      = loadScript("sweep_tasks")
+	sweepLocksScript      = loadScript("sweep_locks")
 )
 
 var (
