@@ -245,20 +245,16 @@ func TestChangesInALongList(t *testing.T) {
 		b, recorded := recordingBroker(t, r)
 		r.AllowViolations()
 		key := b.Keys("q").Pending()
-		fill := func() { // with IDs that have no task: enqueueing so many would take long
-			filler := make([]any, 1000)
-			for i := range filler {
-				filler[i] = fmt.Sprint("filler", i)
-			}
-			for range 30 {
-				must(t, r.Client().LPush(ctx, key, filler...))
-			}
+		last, middle, first := r.Enqueue(t, "q", 200), r.Enqueue(t, "q", 20), r.Enqueue(t, "q", 200)
+		// IDs without a task in between: enqueueing so many would take long.
+		filler := make([]string, 30_000)
+		for i := range filler {
+			filler[i] = fmt.Sprint("filler", i)
 		}
-		last := r.Enqueue(t, "q", 200)
-		fill()
-		middle := r.Enqueue(t, "q", 20)
-		fill()
-		first := r.Enqueue(t, "q", 200)
+		must(t, r.Client().Del(ctx, key))
+		for id := range slices.Chunk(slices.Concat(first, filler, middle, filler, last), 10_000) {
+			must(t, r.Client().RPush(ctx, key, id))
+		}
 		for name, tt := range map[string]struct {
 			ids   []string
 			calls int
