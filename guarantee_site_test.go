@@ -64,6 +64,9 @@ func newSite(t *testing.T, r *redistest.Redis, client redis.UniversalClient) *si
 // opt connects straight to Redis.
 func (s *site) opt() asynq.RedisClientOpt { return asynq.RedisClientOpt{Addr: s.Addr, DB: s.DB} }
 
+// inspector returns an inspector on the site's Redis.
+func (s *site) inspector() *asynq.Inspector { return asynq.NewInspectorFromRedisClient(s.redis) }
+
 // proxy returns a proxy before Redis, and how to connect through it.
 func (s *site) proxy() (*redistest.Proxy, asynq.RedisClientOpt) {
 	p := redistest.StartProxy(s.t, s.Addr)

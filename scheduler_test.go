@@ -49,9 +49,6 @@ func (s *site) registerFast(sched *asynq.Scheduler, task *asynq.Task, opts ...as
 
 const fast = 100 * time.Millisecond
 
-// inspector returns an inspector on the site's connection.
-func (s *site) inspector() *asynq.Inspector { return asynq.NewInspectorFromRedisClient(s.redis) }
-
 // entries are those that are published.
 func (s *site) entries() []*asynq.SchedulerEntry {
 	s.t.Helper()

@@ -15,7 +15,7 @@ type SubscribeBroker interface {
 // Subscriber hears which tasks to cancel.
 type Subscriber struct {
 	Broker SubscribeBroker
-	Cancel func(id string)
+	Cancel func(message string) // which wire.ParseCancel reads
 
 	listen       func(ctx context.Context) (subscription, error) // Broker's, but for tests
 	subscription subscription
@@ -38,15 +38,15 @@ func (s *Subscriber) Tick(ctx context.Context) (time.Duration, error) {
 		s.subscription = sub
 		s.keep = context.AfterFunc(ctx, sub.Close)
 	}
-	id, err := s.subscription.Next(ctx)
+	message, err := s.subscription.Next(ctx)
 	if err != nil {
 		s.keep()
 		s.subscription.Close()
 		s.subscription = nil
 		return 0, err
 	}
-	if id != "" {
-		s.Cancel(id)
+	if message != "" {
+		s.Cancel(message)
 	}
 	return 0, nil
 }

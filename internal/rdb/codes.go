@@ -21,6 +21,15 @@ const (
 	CodeStale
 	CodePaused
 	CodeCapped
+	CodeActive
+	CodeStaged
+	CodeUnfit
+	CodeLater
+	CodeChanged
+	CodeBroken
+	CodeNonempty
+
+	CodeUnknown Code = -1 // no answer came; no script answers it
 )
 
 // The errors that codes stand for.
@@ -29,6 +38,12 @@ var (
 	ErrTokenLost      = errors.New("the task is no longer held under this token")
 	ErrTaskIDConflict = errors.New("another task has this ID")
 	ErrDuplicateTask  = errors.New("another task holds the uniqueness lock")
+	ErrTaskActive     = errors.New("the task is being processed")
+	ErrTaskStaged     = errors.New("the task is being aggregated")
+	ErrTaskUnfit      = errors.New("this cannot be done to a task in its state")
+	ErrTaskChanged    = errors.New("the task has changed in the meantime")
+	ErrKeyBroken      = errors.New("a key that the task needs holds a value of another type")
+	ErrQueueNonempty  = errors.New("the queue holds tasks")
 )
 
 // Err turns a code into an error; nil where the task is as the caller wants it to be.
@@ -44,6 +59,18 @@ func (c Code) Err() error {
 		return ErrTaskIDConflict
 	case CodeDuplicate:
 		return ErrDuplicateTask
+	case CodeActive:
+		return ErrTaskActive
+	case CodeStaged:
+		return ErrTaskStaged
+	case CodeUnfit:
+		return ErrTaskUnfit
+	case CodeChanged:
+		return ErrTaskChanged
+	case CodeBroken:
+		return ErrKeyBroken
+	case CodeNonempty:
+		return ErrQueueNonempty
 	default:
 		return fmt.Errorf("rdb: unexpected answer %d of a script", int(c))
 	}

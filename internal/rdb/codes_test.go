@@ -27,6 +27,8 @@ func TestCodesAreThoseOfLua(t *testing.T) {
 	for name, code := range map[string]rdb.Code{
 		"OK": rdb.CodeOK, "ALREADY": rdb.CodeAlready, "GONE": rdb.CodeGone, "LOST": rdb.CodeLost, "CONFLICT": rdb.CodeConflict,
 		"DUPLICATE": rdb.CodeDuplicate, "STALE": rdb.CodeStale, "PAUSED": rdb.CodePaused, "CAPPED": rdb.CodeCapped,
+		"ACTIVE": rdb.CodeActive, "STAGED": rdb.CodeStaged, "UNFIT": rdb.CodeUnfit, "LATER": rdb.CodeLater, "CHANGED": rdb.CodeChanged,
+		"BROKEN": rdb.CodeBroken, "NONEMPTY": rdb.CodeNonempty,
 	} {
 		want[name] = fmt.Sprint(int(code))
 	}

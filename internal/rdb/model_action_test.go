@@ -68,7 +68,7 @@ func (m *machine) pickSettlement(t *rapid.T) *rdb.Settlement {
 		return &again
 	}
 	q := m.pickQueue(t)
-	s := &rdb.Settlement{Queue: q.keys.Name, Outcome: rdb.Outcome(rapid.IntRange(int(rdb.Done), int(rdb.Requeue)).Draw(t, "outcome"))}
+	s := &rdb.Settlement{Queue: q.keys.Name, Outcome: rdb.Outcome(rapid.IntRange(int(rdb.Done), int(rdb.Discard)).Draw(t, "outcome"))}
 	s.ID, s.Token = m.pickTask(t, q)
 	switch s.Outcome {
 	case rdb.Complete:

@@ -252,6 +252,9 @@ func (q *modelQueue) settle(s *rdb.Settlement, now int64) rdb.Code {
 		q.count(s.Failed)
 	case rdb.Requeue:
 		q.wait(t, first, now)
+	case rdb.Discard:
+		q.remove(t, now)
+		q.count(true)
 	}
 	return code
 }

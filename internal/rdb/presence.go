@@ -99,7 +99,16 @@ func (b *Broker) Cancel(ctx context.Context, id string) error {
 	return nil
 }
 
-// Subscription listens for the IDs of tasks to cancel.
+// CancelTo asks all servers to cancel the task with this ID, if they run it, and tells those of this library what is to become of it. They
+// are told first: the ID alone, which other libraries understand, then finds them canceled.
+func (b *Broker) CancelTo(ctx context.Context, id string, fate wire.Fate) error {
+	if err := b.Cancel(ctx, wire.CancelMessage(id, fate)); err != nil {
+		return err
+	}
+	return b.Cancel(ctx, id)
+}
+
+// Subscription listens for tasks to cancel.
 type Subscription struct {
 	pubsub *redis.PubSub
 	pinged bool // and heard nothing since
@@ -115,8 +124,8 @@ func (b *Broker) SubscribeCancel(ctx context.Context) (*Subscription, error) {
 	return &Subscription{pubsub: pubsub}, nil
 }
 
-// Next waits for an ID to cancel. It returns "" where none came within the patience of one wait, after which the connection
-// is known to live, and the ctx's error as soon as ctx ends.
+// Next waits for a task to cancel, and returns a message that wire.ParseCancel reads. It returns "" where none came within the patience
+// of one wait, after which the connection is known to live, and the ctx's error as soon as ctx ends.
 func (s *Subscription) Next(ctx context.Context) (string, error) {
 	stop := context.AfterFunc(ctx, s.Close)
 	defer stop()

@@ -43,6 +43,7 @@ var (
 	completeScript        = loadScript("complete")
 	retryScript           = loadScript("retry")
 	archiveScript         = loadScript("archive")
+	discardScript         = loadScript("discard")
 	requeueScript         = loadScript("requeue")
 	extendScript          = loadScript("extend")
 	expiredScript         = loadScript("expired")
@@ -65,6 +66,15 @@ var (
 	abdicateScript        = loadScript("abdicate")
 	enqueueTickScript     = loadScript("enqueue_tick")
 	recallTickScript      = loadScript("recall_tick")
+	runTasksScript        = loadScript("run_tasks")
+	archiveTasksScript    = loadScript("archive_tasks")
+	deleteTasksScript     = loadScript("delete_tasks")
+	rescheduleTasksScript = loadScript("reschedule_tasks")
+	updateMessageScript   = loadScript("update_message")
+	closeQueueScript      = loadScript("close_queue")
+	removeQueueScript     = loadScript("remove_queue")
+	sweepTasksScript      = loadScript("sweep_tasks")
+	sweepLocksScript      = loadScript("sweep_locks")
 )
 
 var (

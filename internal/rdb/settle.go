@@ -12,11 +12,12 @@ const (
 	Retry                   // to be tried again after Delay
 	Archive                 // not to be tried again
 	Requeue                 // given back unfinished, without a used attempt
+	Discard                 // failed, and to be deleted
 )
 
 // String is the outcome's name in log lines.
 func (o Outcome) String() string {
-	return [...]string{"done", "complete", "retry", "archive", "requeue"}[o]
+	return [...]string{"done", "complete", "retry", "archive", "requeue", "discard"}[o]
 }
 
 // Settlement ends one attempt, and says afterwards whether it did.
@@ -102,6 +103,8 @@ func (b *Broker) settleCall(items []*Settlement) *call {
 	case Archive:
 		c = newCall(archiveScript, 12+5*len(items)).
 			key(q.active, q.lease, q.archived, q.processed, day.processed, q.failed, day.failed)
+	case Discard:
+		c = newCall(discardScript, 7+3*len(items)).key(q.active, q.lease, q.processed, day.processed, q.failed, day.failed)
 	case Requeue:
 		c = newCall(requeueScript, 4+3*len(items)).key(q.active, q.lease, q.pending, q.marker)
 	}
@@ -109,7 +112,7 @@ func (b *Broker) settleCall(items []*Settlement) *call {
 		c.key(q.keys.Task(s.ID))
 	}
 	switch items[0].Outcome {
-	case Done, Complete, Retry:
+	case Done, Complete, Retry, Discard:
 		c.arg(int64(statsTTL.Seconds()))
 	case Archive:
 		c.arg(int64(statsTTL.Seconds()), q.taskPrefix, b.archiveSize, int64(archiveAge.Seconds()), "")

@@ -27,6 +27,7 @@ type Attempt struct {
 	extended atomic.Int64 // when its lease was last extended, as uptime; 0: it was not
 	endedAt  atomic.Int64 // when its context was canceled, as uptime; 0: it was not
 	lost     atomic.Bool  // Redis said that another holds the task now
+	fate     atomic.Int32 // a wire.Fate: what whoever canceled it wants to become of the task
 
 	context    taskContext
 	stack      []byte // where the handler called runtime.Goexit

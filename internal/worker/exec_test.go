@@ -289,6 +289,28 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// What is to become of a canceled task is heard with the cancellation, and stays when the task is canceled once more.
+func TestCancelTo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := oneQueue(t, 3)
+		r.handle = func(ctx context.Context, _ *Attempt) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		r.addSilently("q", "a", "b", "c")
+		r.settled()
+		for id, fate := range map[string]wire.Fate{"a": wire.FateArchive, "b": wire.FateDelete, "c": wire.FateRetry} {
+			r.pool.Cancel(wire.CancelMessage(id, fate))
+			r.pool.Cancel(id)
+		}
+		synctest.Wait()
+		r.settled()
+		r.mustBe("q", "a", "archived")
+		r.mustBe("q", "b", "done")
+		r.mustBe("q", "c", "retry")
+	})
+}
+
 // User code that blocks where it is told of a stuck handler holds up only that task.
 func TestWatchGoesOnWhileErrorHandlersBlock(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -278,7 +278,7 @@ func (m *memory) settle(q *memQueue, s *rdb.Settlement) rdb.Code {
 		task.message = slices.Clone(s.Message)
 	}
 	switch s.Outcome {
-	case rdb.Done:
+	case rdb.Done, rdb.Discard:
 		task.state = "done"
 	case rdb.Complete:
 		task.state = "completed"

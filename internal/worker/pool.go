@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
 // Pool runs attempts on up to Concurrency goroutines, which live on between attempts, and has a pump per lane to feed them.
@@ -131,10 +133,17 @@ func (pool *Pool) Running() []*Attempt {
 	return all
 }
 
-// Cancel ends the context of the handlers of the tasks with this ID.
-func (pool *Pool) Cancel(id string) {
+// Cancel ends the context of the handlers of the tasks that a message names, as wire.ParseCancel reads it, and notes what is to become of
+// them: of a task that is canceled several times, what was said last, while saying nothing of it changes nothing.
+func (pool *Pool) Cancel(message string) {
+	id, fate := wire.ParseCancel(message)
 	for _, p := range pool.pumps {
-		p.each(func(a *Attempt) bool { return a.Message.ID == id }, func(a *Attempt) { a.Cancel(ErrCanceled) })
+		p.each(func(a *Attempt) bool { return a.Message.ID == id }, func(a *Attempt) {
+			if fate != wire.FateRetry {
+				a.fate.Store(int32(fate))
+			}
+			a.Cancel(ErrCanceled)
+		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
 // outcome turns what the handler returned into a settlement. An error is the user's code, too: its methods may panic.
@@ -37,11 +38,15 @@ func (p *Pump) fail(a *Attempt, err error) {
 	var wish *RetryError
 	asked := errors.As(err, &wish)
 	failed := !(asked && wish.Snooze) && p.isFailure(err)
+	fate := wire.Fate(a.fate.Load())
 	switch {
 	case errors.Is(err, ErrRevokeTask):
 		s.Outcome = rdb.Done
 		return
-	case errors.Is(err, ErrSkipRetry), failed && msg.Retried >= msg.MaxRetry:
+	case fate == wire.FateDelete:
+		s.Outcome = rdb.Discard
+		return
+	case fate == wire.FateArchive, errors.Is(err, ErrSkipRetry), failed && msg.Retried >= msg.MaxRetry:
 		s.Outcome = rdb.Archive
 		failed = true
 	default:

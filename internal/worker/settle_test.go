@@ -121,6 +121,41 @@ func TestOutcomeOfRevoked(t *testing.T) {
 	}
 }
 
+// Of a task that was canceled to be archived or deleted, no error makes another attempt.
+func TestOutcomeOfCanceled(t *testing.T) {
+	type result struct {
+		outcome rdb.Outcome
+		failed  bool
+	}
+	snooze := &RetryError{After: time.Second, Snooze: true}
+	for _, c := range []struct {
+		err             error
+		archive, delete result
+	}{
+		{nil, result{rdb.Done, false}, result{rdb.Done, false}},
+		{ErrRevokeTask, result{rdb.Done, false}, result{rdb.Done, false}},
+		{context.Canceled, result{rdb.Archive, true}, result{rdb.Discard, false}},
+		{errTask, result{rdb.Archive, true}, result{rdb.Discard, false}},
+		{ErrSkipRetry, result{rdb.Archive, true}, result{rdb.Discard, false}},
+		{snooze, result{rdb.Archive, true}, result{rdb.Discard, false}},
+		{&PanicError{Value: "text"}, result{rdb.Archive, true}, result{rdb.Discard, false}},
+	} {
+		for fate, want := range map[wire.Fate]result{wire.FateArchive: c.archive, wire.FateDelete: c.delete} {
+			a := &Attempt{Message: &wire.TaskMessage{ID: "id", Queue: "q", Type: "test", MaxRetry: 3}, Queue: "q"}
+			a.fate.Store(int32(fate))
+			r := oneQueue(t, 1)
+			r.cfg.IsFailure = func(error) bool { return false }
+			r.pump.outcome(a, c.err)
+			if got := (result{a.settlement.Outcome, a.settlement.Failed}); got != want {
+				t.Errorf("fate %d, %v: %+v, want %+v", fate, c.err, got, want)
+			}
+			if a.Message.Retried != 0 {
+				t.Errorf("fate %d, %v: %d retries", fate, c.err, a.Message.Retried)
+			}
+		}
+	}
+}
+
 func TestErrorTextIsMadeValid(t *testing.T) {
 	a := decideOutcome(oneQueue(t, 1), wire.TaskMessage{MaxRetry: 3}, errors.New("caf\xe9 \xff\xfe au lait"))
 	if got := written(t, a).LastErr; got != "caf\uFFFD \uFFFD au lait" || !utf8.ValidString(got) {

@@ -1,0 +1,126 @@
+package asynq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/wire"
+)
+
+// RunTask has a task run at once that is scheduled, to be retried, archived, completed or waiting in a group. A task that has a group goes
+// back into it, to be aggregated with the others; one that waits there already runs by itself.
+//
+// The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and another one if the task is pending, active, or
+// being aggregated right now.
+func (i *Inspector) RunTask(queue, id string) error {
+	return i.changeTask(i.ctx, "run", queue, id, i.broker.RunTasks)
+}
+
+// ArchiveTask moves a task to the archive that is pending, scheduled, to be retried or waiting in a group. The archive keeps the newest
+// 10,000 tasks, for 90 days. A uniqueness lock stays with the task.
+//
+// The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and another one if the task is active, archived
+// already, completed, or being aggregated right now. To archive an active task, see CancelAndArchive.
+func (i *Inspector) ArchiveTask(queue, id string) error {
+	return i.changeTask(i.ctx, "archive", queue, id, i.broker.ArchiveTasks)
+}
+
+// DeleteTask deletes a task in any state but active, and gives its uniqueness lock up.
+//
+// The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and another one if the task is active, or being
+// aggregated right now. To delete an active task, see CancelAndDelete.
+func (i *Inspector) DeleteTask(queue, id string) error {
+	return i.changeTask(i.ctx, "delete", queue, id, i.broker.DeleteTasks)
+}
+
+// Reschedule has a task run at another time, rounded up to whole seconds, and never before it; a time in the past is as good as now. A
+// task that waits for its retry goes on doing so; a pending, archived or completed one is scheduled. So is one that waits in a group,
+// to go back there when its time has come.
+//
+// The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and another one if the task is active, or being
+// aggregated right now.
+func (i *Inspector) Reschedule(ctx context.Context, queue, id string, at time.Time) error {
+	seconds := at.Unix()
+	if at.Nanosecond() > 0 {
+		seconds++
+	}
+	return i.changeTask(ctx, "reschedule", queue, id, func(ctx context.Context, queue string, ids []string) ([]rdb.Code, error) {
+		return i.broker.RescheduleTasks(ctx, queue, ids, max(seconds, 0))
+	})
+}
+
+// UpdateTaskPayload replaces the payload of a scheduled task. A uniqueness lock that the task holds stays what it was when the task was
+// enqueued: it goes on keeping out tasks with the old payload, not those with the new one, and is given up with the task.
+//
+// The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and another one if the task is not scheduled.
+func (i *Inspector) UpdateTaskPayload(queue, id string, payload []byte) error {
+	if err := validateQueueName(queue); err != nil {
+		return err
+	}
+	err := i.broker.UpdateMessage(i.ctx, queue, id, func(m *wire.TaskMessage) error {
+		m.Payload = payload
+		return nil
+	})
+	return i.changeError(i.ctx, "update", queue, id, err)
+}
+
+// CancelAndArchive cancels a task as CancelProcessing does; if its handler then ends with an error, the task is archived instead of
+// retried. A handler that returns nil or RevokeTask nevertheless has its way.
+//
+// That the error is nil says only that all servers were asked. A task that is not active, or that a server of another library runs, is
+// not archived; the latter is canceled.
+func (i *Inspector) CancelAndArchive(ctx context.Context, id string) error {
+	return i.cancelTo(ctx, id, wire.FateArchive)
+}
+
+// CancelAndDelete is like CancelAndArchive, and the task is deleted instead. The attempt counts as failed in the statistics.
+func (i *Inspector) CancelAndDelete(ctx context.Context, id string) error {
+	return i.cancelTo(ctx, id, wire.FateDelete)
+}
+
+func (i *Inspector) cancelTo(ctx context.Context, id string, fate wire.Fate) error {
+	if err := i.broker.CancelTo(ctx, id, fate); err != nil {
+		return fmt.Errorf("asynq: %w", err)
+	}
+	return nil
+}
+
+// changeTask makes a change of one task.
+func (i *Inspector) changeTask(ctx context.Context, verb, queue, id string, change func(context.Context, string, []string) ([]rdb.Code, error)) error {
+	if err := validateQueueName(queue); err != nil {
+		return err
+	}
+	codes, err := change(ctx, queue, []string{id})
+	if err == nil {
+		err = codes[0].Err()
+	}
+	return i.changeError(ctx, verb, queue, id, err)
+}
+
+// changeError says why a task was not changed, and what can be done about it.
+func (i *Inspector) changeError(ctx context.Context, verb, queue, id string, err error) error {
+	why := ""
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, rdb.ErrTaskGone):
+		if err := i.mustExist(ctx, queue); err != nil {
+			return err
+		}
+		return fmt.Errorf("asynq: %w: %q in queue %q", ErrTaskNotFound, id, queue)
+	case errors.Is(err, rdb.ErrTaskActive):
+		why = "it is active: cancel it first with CancelProcessing, or wait for its end"
+	case errors.Is(err, rdb.ErrTaskStaged):
+		why = "it is being aggregated: try again when that is over"
+	case errors.Is(err, rdb.ErrTaskUnfit):
+		why = map[string]string{
+			"run": "it is pending already", "archive": "it is archived already, or completed", "update": "it is not scheduled",
+		}[verb]
+	default:
+		return fmt.Errorf("asynq: %w", err)
+	}
+	return fmt.Errorf("asynq: cannot %s task %q of queue %q: %s", verb, id, queue, why)
+}

@@ -1,0 +1,275 @@
+package rdb_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/redistest"
+	"github.com/asynq-go/asynq/internal/wire"
+)
+
+// source is a collection that all tasks can be taken from.
+type source struct {
+	state wire.State
+	group string
+	key   string
+}
+
+func sources(keys wire.Queue) map[string]source {
+	return map[string]source{
+		"pending":     {wire.StatePending, "", keys.Pending()},
+		"scheduled":   {wire.StateScheduled, "", keys.Scheduled()},
+		"retry":       {wire.StateRetry, "", keys.Retry()},
+		"archived":    {wire.StateArchived, "", keys.Archived()},
+		"completed":   {wire.StateCompleted, "", keys.Completed()},
+		"aggregating": {wire.StateAggregating, "g", keys.Group("g")},
+	}
+}
+
+// fillSource makes n tasks t0, t1, … in a collection, the oldest first.
+func fillSource(t *testing.T, r *redistest.Redis, from source, n int) {
+	t.Helper()
+	ctx, b := context.Background(), r.Broker()
+	tasks := make([]*rdb.NewTask, n)
+	for i := range tasks {
+		tasks[i] = redistest.NewTask(t, "q", fmt.Sprint("t", i))
+		tasks[i].Group = from.group
+		if from.state == wire.StateScheduled {
+			tasks[i].ProcessAt = time.Now().Unix() + 3600 + int64(i/7)
+		}
+	}
+	r.Make(t, tasks...)
+	outcome, ends := map[wire.State]rdb.Outcome{
+		wire.StateRetry: rdb.Retry, wire.StateArchived: rdb.Archive, wire.StateCompleted: rdb.Complete,
+	}[from.state]
+	for done := 0; ends && done < n; {
+		f := r.Fetch(t, "q", min(n-done, 500))
+		turn := &rdb.Turn{}
+		for i, task := range f.Tasks {
+			turn.Settle = append(turn.Settle, &rdb.Settlement{
+				Queue: "q", ID: task.ID, Token: f.Token, Outcome: outcome, Retention: 3600, Delay: time.Duration(3600+(done+i)/7) * time.Second,
+			})
+		}
+		b.Turn(ctx, turn)
+		done += len(f.Tasks)
+	}
+}
+
+// bulk is RunAllTasks and the like.
+type bulk func(ctx context.Context, queue string, from wire.State, group string) (int, error)
+
+func TestAllTasks(t *testing.T) {
+	const n = 1203
+	b := rdb.New(nil, "")
+	for op, states := range map[string][]string{
+		"run":     {"scheduled", "retry", "archived", "completed", "aggregating"},
+		"archive": {"pending", "scheduled", "retry", "aggregating"},
+		"delete":  slices.Collect(maps.Keys(sources(b.Keys("q")))),
+	} {
+		for _, state := range states {
+			t.Run(op+" "+state, func(t *testing.T) {
+				redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+					ctx := context.Background()
+					b, recorded := recordingBroker(t, r)
+					keys := b.Keys("q")
+					from := sources(keys)[state]
+					fillSource(t, r, from, n)
+					must(t, r.Client().Set(ctx, keys.Task("not of the queue's"), 1, time.Hour)) // no hash, and in no collection
+					// IDs that lead nowhere, at either end.
+					if from.state == wire.StatePending {
+						must(t, r.Client().LPush(ctx, keys.Pending(), "stray1"))
+						must(t, r.Client().RPush(ctx, keys.Pending(), "stray2"))
+					} else {
+						must(t, r.Client().ZAdd(ctx, from.key, redis.Z{Score: 1, Member: "stray1"}, redis.Z{Score: 1e10, Member: "stray2"}))
+					}
+					do := map[string]bulk{"run": b.RunAllTasks, "archive": b.ArchiveAllTasks, "delete": b.DeleteAllTasks}[op]
+					got, err := do(ctx, "q", from.state, from.group)
+					if err != nil || got != n {
+						t.Errorf("%d tasks, error %v; want %d", got, err, n)
+					}
+					must(t, r.Client().Del(ctx, keys.Task("not of the queue's")))
+					if r.Client().Exists(ctx, from.key, keys.Groups()).Val() != 0 {
+						t.Error("the collection or its name is still there")
+					}
+					switch op {
+					case "run":
+						ids := r.Client().LRange(ctx, keys.Pending(), 0, -1).Val()
+						slices.Reverse(ids)
+						for i, id := range ids {
+							// Tasks of the same second have no order.
+							if state == "scheduled" && numberOf(t, id)/7 != i/7 {
+								t.Fatalf("task %s runs as number %d", id, i)
+							}
+						}
+						if len(ids) != n || r.Client().Exists(ctx, keys.Marker()).Val() != 1 {
+							t.Errorf("%d are pending, or the marker is missing", len(ids))
+						}
+					case "archive":
+						if got := r.Client().ZCard(ctx, keys.Archived()).Val(); got != n {
+							t.Errorf("%d are archived", got)
+						}
+					case "delete":
+						if left := r.Client().Keys(ctx, keys.TaskPrefix()+"*").Val(); len(left) > 0 {
+							t.Errorf("%d tasks are left", len(left))
+						}
+					}
+					for _, call := range recorded.calls[op+"_tasks"] {
+						if len(call.keys) > 500+9 {
+							t.Errorf("a call has %d keys", len(call.keys))
+						}
+					}
+					if calls := len(recorded.calls[op+"_tasks"]); calls > 4 {
+						t.Errorf("%d calls for %d tasks", calls, n)
+					}
+					if got, err := do(ctx, "q", from.state, from.group); err != nil || got != 0 {
+						t.Errorf("once more: %d tasks, error %v", got, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func numberOf(t *testing.T, id string) (n int) {
+	t.Helper()
+	if _, err := fmt.Sscanf(id, "t%d", &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// restless has other things happen before each script call.
+type restless struct {
+	redis.Hook
+	before func()
+}
+
+func (h *restless) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *restless) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *restless) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "evalsha" {
+			h.before()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// restlessBroker returns a broker before each of whose script calls f is called.
+func restlessBroker(t *testing.T, r *redistest.Redis, f func()) *rdb.Broker {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: r.Addr, DB: r.DB})
+	t.Cleanup(func() { _ = client.Close() })
+	client.AddHook(&restless{before: f})
+	return rdb.New(client, "")
+}
+
+// A bulk call ends although others add as many tasks as it takes, and misses none that was there before.
+func TestAllTasksEnds(t *testing.T) {
+	for name := range sources(rdb.New(nil, "").Keys("q")) {
+		if name == "retry" || name == "archived" || name == "completed" {
+			continue // sets, as scheduled is
+		}
+		t.Run(name, func(t *testing.T) {
+			redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+				from := sources(r.Broker().Keys("q"))[name]
+				fillSource(t, r, from, 1200)
+				calls := 0
+				b := restlessBroker(t, r, func() {
+					calls++
+					for i := range 600 {
+						task := redistest.NewTask(t, "q", fmt.Sprintf("new%d-%d", calls, i))
+						task.Group = from.group
+						if from.state == wire.StateScheduled {
+							task.ProcessAt = time.Now().Unix() + 3600 - 10 + int64(i) // before the old ones, among them, and after
+						}
+						r.Make(t, task)
+					}
+				})
+				n, err := b.DeleteAllTasks(context.Background(), "q", from.state, from.group)
+				if err != nil || n < 1200 || calls > 10 {
+					t.Errorf("%d tasks in %d calls, error %v", n, calls, err)
+				}
+				if left := r.Client().Keys(context.Background(), b.Keys("q").TaskPrefix()+"t*").Val(); len(left) > 0 {
+					t.Errorf("%d of the old tasks are left", len(left))
+				}
+			})
+		})
+	}
+}
+
+// A task that has moved on since its ID was read is left alone: it is not in the state any more that the caller named.
+func TestAllTasksLeavesOthersAlone(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		ctx := context.Background()
+		fillSource(t, r, sources(r.Broker().Keys("q"))["scheduled"], 3)
+		b := restlessBroker(t, r, func() {
+			if _, err := r.Broker().RunTasks(ctx, "q", []string{"t1"}); err != nil {
+				t.Error(err)
+			}
+		})
+		if n, err := b.DeleteAllTasks(ctx, "q", wire.StateScheduled, ""); err != nil || n != 2 {
+			t.Errorf("%d tasks, error %v; want 2", n, err)
+		}
+		if f := r.Fetch(t, "q", 1); f.Tasks[0].ID != "t1" {
+			t.Errorf("fetched %q", f.Tasks[0].ID)
+		}
+	})
+}
+
+// Tasks in aggregation stay, and so does what only looks like a group.
+func TestAllTasksOfAGroup(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		ctx, b := context.Background(), r.Broker()
+		seedChanges(t, r)
+		for name, do := range map[string]bulk{"run": b.RunAllTasks, "archive": b.ArchiveAllTasks, "delete": b.DeleteAllTasks} {
+			unchanged(t, r, name+" of an aggregation set", func() {
+				if n, err := do(ctx, "q", wire.StateAggregating, "g:u"); n != 0 || err != nil {
+					t.Errorf("%d tasks, error %v", n, err)
+				}
+			})
+		}
+		if n, err := b.DeleteAllTasks(ctx, "q", wire.StateAggregating, "g"); n != 1 || err != nil {
+			t.Errorf("%d tasks, error %v", n, err)
+		}
+		if got := r.Client().ZCard(ctx, b.Keys("q").AggregationSet("g", "u")).Val(); got != 1 {
+			t.Errorf("%d tasks are staged, want 1", got)
+		}
+	})
+}
+
+// 20,000 tasks are deleted in many short calls: Redis serves others in between.
+func TestDeleteAllInShortCalls(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		ctx := context.Background()
+		b, recorded := recordingBroker(t, r)
+		const n = 20_000
+		fillSource(t, r, source{state: wire.StateScheduled}, n)
+		if got, err := b.DeleteAllTasks(ctx, "q", wire.StateScheduled, ""); err != nil || got != n {
+			t.Errorf("deleted %d, error %v", got, err)
+		}
+		calls := recorded.calls["delete_tasks"]
+		for _, call := range calls {
+			if len(call.keys) > 500+7 {
+				t.Errorf("a call has %d keys", len(call.keys))
+			}
+		}
+		if len(calls) != n/500 {
+			t.Errorf("%d calls, want %d", len(calls), n/500)
+		}
+		if keys := r.Client().Keys(ctx, "asynq:{q}:t:*").Val(); len(keys) > 0 {
+			t.Errorf("%d tasks are left", len(keys))
+		}
+	})
+}
