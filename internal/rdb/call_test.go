@@ -118,6 +118,38 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	if err := b.PassMarker(ctx, "q"); err != nil {
 		t.Error(err)
 	}
+	callDoctor(t, r, b)
+}
+
+// callDoctor plants what has a diagnosis call its scripts, each with two tasks where it takes many.
+func callDoctor(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
+	t.Helper()
+	r.AllowViolations()
+	ctx, k := context.Background(), b.Keys("q")
+	_, err := r.Client().Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.LPush(ctx, k.Pending(), "x", "y", "z", "z")
+		pipe.HSet(ctx, k.Task("z"), "state", "pending", "msg", redistest.Encode(t, redistest.Message("q", "z")))
+		pipe.ZAdd(ctx, k.Scheduled(), redis.Z{Member: "x"}, redis.Z{Member: "y"})
+		pipe.HSet(ctx, k.Task("v"), "state", "retry")
+		pipe.HSet(ctx, k.Task("w"), "state", "retry")
+		pipe.SAdd(ctx, k.Groups(), "x")
+		pipe.Set(ctx, k.Unique("x", nil), "x", 0)
+		pipe.Set(ctx, k.Unique("y", nil), "y", 0)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, err := range b.Diagnose(ctx, rdb.Diagnosis{}) {
+		if err != nil {
+			t.Error(err)
+		}
+		found++
+	}
+	if found != 10 {
+		t.Errorf("the doctor found %d things", found)
+	}
 }
 
 // recordingBroker returns a broker whose script calls are recorded.
@@ -180,6 +212,12 @@ func keyIs(key, name string) bool {
 		return key == "asynq:{q}:scheduled" || key == "asynq:{q}:retry"
 	case "the task's hash":
 		return strings.HasPrefix(key, "asynq:{q}:t:")
+	case "pending or active":
+		return key == "asynq:{q}:pending" || key == "asynq:{q}:active"
+	case "a collection":
+		return key == "asynq:{q}:lease" || strings.HasPrefix(key, "asynq:{q}:g:") || key == "asynq:{q}:scheduled"
+	case "the group or aggregation set":
+		return strings.HasPrefix(key, "asynq:{q}:g:")
 	case "record of the sender's last call":
 		return strings.HasPrefix(key, "asynq:{q}:answer:")
 	}

@@ -53,6 +53,12 @@ var (
 	writeResultScript     = loadScript("write_result")
 	passMarkerScript      = loadScript("pass_marker")
 	taskInfoScript        = loadScript("task_info")
+	diagnoseTasksScript   = loadScript("diagnose_tasks")
+	diagnoseMembersScript = loadScript("diagnose_members")
+	diagnoseListScript    = loadScript("diagnose_list")
+	diagnoseTwiceScript   = loadScript("diagnose_twice")
+	diagnoseLocksScript   = loadScript("diagnose_locks")
+	diagnoseGroupScript   = loadScript("diagnose_group")
 )
 
 var (
