@@ -147,7 +147,10 @@ func (d *doctor) open(ctx context.Context, name string, registered bool) (*docto
 	if q, ok := d.queues[name]; ok {
 		return q, nil
 	}
-	q := &doctorQueue{queue: d.b.queues.get(name), broken: make(map[string]bool), registered: registered}
+	q := &doctorQueue{
+		queue: d.b.queues.get(name), broken: make(map[string]bool), registered: registered,
+		pendingIDs: idSet{seed: d.seed}, activeIDs: idSet{seed: d.seed},
+	}
 	d.queues[name] = q
 	return q, d.tolerate(ctx, q, d.lookThrough(ctx, q))
 }
