@@ -231,7 +231,7 @@ func (d *doctor) tolerate(ctx context.Context, q *doctorQueue, err error) error 
 // found reports a finding, unless it was reported before.
 func (d *doctor) found(q *doctorQueue, f *Finding) error {
 	f.Queue = q.keys.Name
-	hash := maphash.String(d.seed, strings.Join([]string{string(f.Kind), f.Key, f.TaskID, f.Detail}, "\x00"))
+	hash := maphash.String(d.seed, strings.Join([]string{string(f.Kind), f.Queue, f.Key, f.TaskID, f.Detail}, "\x00"))
 	if _, told := d.told[hash]; told && !f.Repaired {
 		return nil
 	}
