@@ -38,6 +38,7 @@ type Broker struct {
 	now        func() time.Time // for the names of the daily counters only: every other time is Redis's
 
 	archiveSize int // archiveSize, but for tests
+	scanBudget  int // scanBudget, but for tests
 }
 
 // New returns a broker on the client, which stays the caller's to close. An empty namespace is the default one.
@@ -45,7 +46,10 @@ func New(client redis.UniversalClient, namespace wire.Namespace) *Broker {
 	if namespace == "" {
 		namespace = wire.DefaultNamespace
 	}
-	return &Broker{client: client, queues: queues{namespace: namespace}, senders: newSenders(), now: time.Now, archiveSize: archiveSize}
+	return &Broker{
+		client: client, queues: queues{namespace: namespace}, senders: newSenders(), now: time.Now,
+		archiveSize: archiveSize, scanBudget: scanBudget,
+	}
 }
 
 // Namespace is the first part of all keys.

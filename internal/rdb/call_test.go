@@ -119,6 +119,7 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	if err := b.PassMarker(ctx, "q"); err != nil {
 		t.Error(err)
 	}
+	callDoctor(t, r, b)
 	callGroups(t, r, b)
 	if lead, err := b.Lead(ctx, "g", "p", time.Minute); err != nil || !lead.Leads {
 		t.Errorf("lead: %+v, error %v", lead, err)
@@ -126,7 +127,7 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	if err := b.Abdicate(ctx, "g", "p"); err != nil {
 		t.Error(err)
 	}
-	for i, kind := range []*rdb.NewTask{task("x", "", 0), task("y", "g", 0), task("z", "", later)} {
+	for i, kind := range []*rdb.NewTask{task("tick1", "", 0), task("tick2", "g", 0), task("tick3", "", later)} {
 		tick := &rdb.Tick{Entry: "e", At: int64(i + 1), Deadline: time.Now().Add(time.Hour).UnixMilli(), Task: kind}
 		if b.EnqueueTick(ctx, tick); tick.Task.Err != nil {
 			t.Error(tick.Task.Err)
@@ -162,6 +163,37 @@ func changeEverything(t *testing.T, b *rdb.Broker) {
 	must(t, b.Client().Set(ctx, b.Keys("q").Unique("orphan", nil), "gone", 0))
 	if err := b.RemoveQueue(ctx, "q", true); err != nil {
 		t.Error(err)
+	}
+}
+
+// callDoctor plants what has a diagnosis call its scripts, each with two tasks where it takes many.
+func callDoctor(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
+	t.Helper()
+	r.AllowViolations()
+	ctx, k := context.Background(), b.Keys("q")
+	_, err := r.Client().Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.LPush(ctx, k.Pending(), "x", "y", "z", "z")
+		pipe.HSet(ctx, k.Task("z"), "state", "pending", "msg", redistest.Encode(t, redistest.Message("q", "z")))
+		pipe.ZAdd(ctx, k.Scheduled(), redis.Z{Member: "x"}, redis.Z{Member: "y"})
+		pipe.HSet(ctx, k.Task("v"), "state", "retry")
+		pipe.HSet(ctx, k.Task("w"), "state", "retry")
+		pipe.SAdd(ctx, k.Groups(), "x")
+		pipe.Set(ctx, k.Unique("x", nil), "x", 0)
+		pipe.Set(ctx, k.Unique("y", nil), "y", 0)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, err := range b.Diagnose(ctx, rdb.Diagnosis{}) {
+		if err != nil {
+			t.Error(err)
+		}
+		found++
+	}
+	if found != 10 {
+		t.Errorf("the doctor found %d things", found)
 	}
 }
 
@@ -243,6 +275,12 @@ func keyIs(key, name string) bool {
 		return key == "asynq:{q}:tick:e"
 	case "where the ID goes: pending, scheduled or the group":
 		return key == "asynq:{q}:pending" || key == "asynq:{q}:scheduled" || key == "asynq:{q}:g:g"
+	case "pending or active":
+		return key == "asynq:{q}:pending" || key == "asynq:{q}:active"
+	case "a collection":
+		return key == "asynq:{q}:lease" || strings.HasPrefix(key, "asynq:{q}:g:") || key == "asynq:{q}:scheduled"
+	case "the group or aggregation set":
+		return strings.HasPrefix(key, "asynq:{q}:g:")
 	case "record of the sender's last call":
 		return strings.HasPrefix(key, "asynq:{q}:answer:")
 	}

@@ -73,9 +73,8 @@ func (c *queueCheck) run(ctx context.Context, keys []string) error {
 	return c.checkLocks(ctx)
 }
 
-// kindOf tells by its name what a key other than a task must be. There is none for a key that nobody knows.
-func (c *queueCheck) kindOf(key string) (kind, bool) {
-	k := c.keys
+// kindOf tells by its name what a key of a queue other than a task must be. There is none for a key that nobody knows.
+func kindOf(k wire.Queue, key string) (kind, bool) {
 	switch key {
 	case k.Pending():
 		return kind{typ: "list", state: wire.StatePending}, true
@@ -109,7 +108,7 @@ func (c *queueCheck) kindOf(key string) (kind, bool) {
 		return kind{typ: "list", expires: true}, true
 	case strings.HasPrefix(key, k.Answer("")), strings.HasPrefix(key, k.Tick("")):
 		return kind{typ: "string", expires: true}, true
-	case strings.HasPrefix(key, c.lockPrefix()):
+	case strings.HasPrefix(key, lockPrefix(k)):
 		return kind{typ: "string"}, true
 	}
 	for _, prefix := range []string{k.Processed() + ":", k.Failed() + ":"} {
@@ -122,7 +121,7 @@ func (c *queueCheck) kindOf(key string) (kind, bool) {
 }
 
 // lockPrefix is what the keys of all uniqueness locks begin with.
-func (c *queueCheck) lockPrefix() string { return strings.TrimSuffix(c.keys.Unique("", nil), ":") }
+func lockPrefix(k wire.Queue) string { return strings.TrimSuffix(k.Unique("", nil), ":") }
 
 // checkKeys checks type and TTL of keys other than tasks, and numbers. It returns those whose type is right.
 func (c *queueCheck) checkKeys(ctx context.Context, keys []string) (sound []string, err error) {
@@ -138,7 +137,7 @@ func (c *queueCheck) checkKeys(ctx context.Context, keys []string) (sound []stri
 		return nil, err
 	}
 	for i, key := range keys {
-		k, known := c.kindOf(key)
+		k, known := kindOf(c.keys, key)
 		typ := types[i].Val()
 		switch {
 		case typ == "none": // gone since the scan
@@ -175,12 +174,12 @@ func (c *queueCheck) checkInteger(ctx context.Context, key string) error {
 // readCollections fills the index from keys whose type is right. Groups come later.
 func (c *queueCheck) readCollections(ctx context.Context, keys []string) error {
 	for _, key := range keys {
-		k, _ := c.kindOf(key)
+		k, _ := kindOf(c.keys, key)
 		var err error
 		switch {
 		case key == c.keys.Lease():
 			err = c.readLeases(ctx)
-		case strings.HasPrefix(key, c.lockPrefix()):
+		case strings.HasPrefix(key, lockPrefix(c.keys)):
 			c.locks = append(c.locks, key)
 		case k.state == 0:
 		case k.typ == "list":

@@ -79,7 +79,7 @@ func (c *queueCheck) checkTask(id string, fields []any) {
 			c.report(key, id, "its pending_since %.40q is not an integer", since)
 		}
 	}
-	if lock, ok := fields[4].(string); ok && !strings.HasPrefix(lock, c.lockPrefix()) {
+	if lock, ok := fields[4].(string); ok && !strings.HasPrefix(lock, lockPrefix(c.keys)) {
 		c.report(key, id, "its unique_key %q is not the key of a lock of its queue", lock)
 	}
 }

@@ -15,14 +15,7 @@ import (
 
 // The numbers in Go are those in Lua.
 func TestCodesAreThoseOfLua(t *testing.T) {
-	text, err := os.ReadFile("lua/lib/codes.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := make(map[string]string)
-	for _, m := range regexp.MustCompile(`(?m)^local (\w+) += (\d+)`).FindAllStringSubmatch(string(text), -1) {
-		got[m[1]] = m[2]
-	}
+	got := luaNumbers(t, "codes")
 	want := make(map[string]string)
 	for name, code := range map[string]rdb.Code{
 		"OK": rdb.CodeOK, "ALREADY": rdb.CodeAlready, "GONE": rdb.CodeGone, "LOST": rdb.CodeLost, "CONFLICT": rdb.CodeConflict,
@@ -35,6 +28,30 @@ func TestCodesAreThoseOfLua(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-Go +Lua):\n%s", diff)
 	}
+}
+
+func TestFindingsAreThoseOfLua(t *testing.T) {
+	want := make(map[string]string)
+	for name, n := range rdb.FindingNumbers() {
+		want[name] = fmt.Sprint(n)
+	}
+	if diff := cmp.Diff(want, luaNumbers(t, "findings")); diff != "" {
+		t.Errorf("(-Go +Lua):\n%s", diff)
+	}
+}
+
+// luaNumbers returns the numbers that a shared part names.
+func luaNumbers(t *testing.T, lib string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("lua/lib/" + lib + ".lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := make(map[string]string)
+	for _, m := range regexp.MustCompile(`(?m)^local (\w+) += (\d+)`).FindAllStringSubmatch(string(text), -1) {
+		numbers[m[1]] = m[2]
+	}
+	return numbers
 }
 
 func TestCodeErrors(t *testing.T) {

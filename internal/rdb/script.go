@@ -75,6 +75,12 @@ var (
 	removeQueueScript     = loadScript("remove_queue")
 	sweepTasksScript      = loadScript("sweep_tasks")
 	sweepLocksScript      = loadScript("sweep_locks")
+	diagnoseTasksScript   = loadScript("diagnose_tasks")
+	diagnoseMembersScript = loadScript("diagnose_members")
+	diagnoseListScript    = loadScript("diagnose_list")
+	diagnoseTwiceScript   = loadScript("diagnose_twice")
+	diagnoseLocksScript   = loadScript("diagnose_locks")
+	diagnoseGroupScript   = loadScript("diagnose_group")
 )
 
 var (
