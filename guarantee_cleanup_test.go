@@ -80,6 +80,52 @@ func TestGuarantee15Cleanup(t *testing.T) {
 			}
 		})
 	})
+	t.Run("bulk deletes", func(t *testing.T) {
+		everywhere(t, func(s *site) {
+			finish := s.everyState()
+			s.enqueueMany(600, asynq.Unique(time.Hour), asynq.ProcessIn(time.Hour))
+			finish()
+			s.awaitState("active", "")
+			i := s.inspector()
+			for _, deleteAll := range []func(string) (int, error){
+				i.DeleteAllPendingTasks, i.DeleteAllScheduledTasks, i.DeleteAllRetryTasks, i.DeleteAllArchivedTasks, i.DeleteAllCompletedTasks,
+			} {
+				if n, err := deleteAll("default"); n == 0 || err != nil {
+					s.t.Errorf("%d tasks, error %v", n, err)
+				}
+			}
+			if n, err := i.DeleteAllAggregatingTasks("default", "g"); n != 1 || err != nil {
+				s.t.Errorf("%d tasks, error %v", n, err)
+			}
+			// The task in aggregation is not theirs.
+			want := []string{s.queue.AggregationSets(), s.queue.AggregationSet("g", "u"), s.queue.Task("staged"), s.queue.Unique("staged", nil)}
+			if left := s.remains(); !slices.Equal(left, want) {
+				s.t.Errorf("there is %v, want %v", left, want)
+			}
+		})
+	})
+	t.Run("a queue that is removed", func(t *testing.T) {
+		everywhere(t, func(s *site) {
+			finish := s.everyState()
+			s.enqueueMany(600, asynq.Unique(time.Hour))
+			s.redis.Set(context.Background(), s.queue.Unique("left by another library", nil), "long gone", time.Hour)
+			finish()
+			s.awaitState("active", "")
+			i := s.inspector()
+			if err := i.PauseQueue("default"); err != nil {
+				s.t.Error(err)
+			}
+			if err := i.DeleteQueue("default", true); err != nil {
+				s.t.Error(err)
+			}
+			if left := s.keys("asynq:{default}:*"); len(left) > 0 {
+				s.t.Errorf("it left %v", left)
+			}
+			if s.redis.SIsMember(context.Background(), "asynq:queues", "default").Val() {
+				s.t.Error("it is still known")
+			}
+		})
+	})
 	t.Run("a server that ended", func(t *testing.T) {
 		everywhere(t, func(s *site) {
 			srv := s.serve(asynq.Config{}, nothing)

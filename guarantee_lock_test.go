@@ -80,6 +80,7 @@ func TestGuarantee08UniqueLocks(t *testing.T) {
 			}
 		})
 	})
+	t.Run("gone when the task is deleted", func(t *testing.T) { everywhere(t, lockOfDeleted) })
 	t.Run("that has passed to another task stays with it", func(t *testing.T) {
 		everywhere(t, func(s *site) {
 			started, proceed := make(chan struct{}), make(chan struct{})
@@ -118,6 +119,38 @@ func TestGuarantee08UniqueLocks(t *testing.T) {
 			}
 		})
 	})
+}
+
+// lockOfDeleted has tasks deleted in all the ways there are.
+func lockOfDeleted(s *site) {
+	ctx, i := context.Background(), s.inspector()
+	s.everyState()
+	later := []asynq.Option{asynq.Unique(time.Hour), asynq.ProcessIn(time.Hour)}
+	for _, id := range []string{"taken over", "one", "many1", "many2"} {
+		s.enqueue(id, later...)
+	}
+	s.redis.Set(ctx, s.queue.Unique("taken over", nil), "many1", time.Hour) // its time was over, and another task has it now
+	for _, id := range []string{"one", "taken over", "pending", "scheduled", "retry", "archived", "aggregating"} {
+		if err := i.DeleteTask("default", id); err != nil {
+			s.t.Errorf("%s: %v", id, err)
+		}
+		want := ""
+		if id == "taken over" {
+			want = "many1"
+		}
+		if got := s.holder(id); got != want {
+			s.t.Errorf("the lock of %s is held by %q, want %q", id, got, want)
+		}
+	}
+	s.redis.Del(ctx, s.queue.Unique("taken over", nil))
+	if _, err := i.DeleteAllScheduledTasks("default"); err != nil {
+		s.t.Error(err)
+	}
+	for _, id := range []string{"many1", "many2"} {
+		if got := s.holder(id); got != "" {
+			s.t.Errorf("the lock of %s is held by %q, and all such tasks are deleted", id, got)
+		}
+	}
 }
 
 func lockThroughRetry(s *site) {

@@ -126,6 +126,51 @@ func TestGuarantee07WhatCannotBeRun(t *testing.T) {
 	}
 }
 
+// A task that cannot be read holds up no operation of the inspector, and can be moved and deleted like any other.
+func TestGuarantee07InspectorOperations(t *testing.T) {
+	everywhere(t, func(s *site) {
+		s.AllowViolations() // a message that cannot be read is one
+		ctx, i := context.Background(), s.inspector()
+		for _, id := range []string{"bad", "none", "good"} {
+			s.enqueue(id, asynq.ProcessIn(time.Hour), asynq.Unique(time.Hour))
+		}
+		s.redis.HSet(ctx, s.queue.Task("bad"), wire.FieldMessage, "\xff\xff no message")
+		s.redis.HDel(ctx, s.queue.Task("none"), wire.FieldMessage)
+		s.redis.ZAdd(ctx, s.queue.Scheduled(), redis.Z{Score: float64(time.Now().Unix()), Member: "nobody"})
+		all := func(what string, want int, change func(string) (int, error)) {
+			s.t.Helper()
+			if n, err := change("default"); n != want || err != nil {
+				s.t.Errorf("%s: %d tasks, error %v; want %d", what, n, err, want)
+			}
+		}
+		all("run", 3, i.RunAllScheduledTasks)
+		all("archive", 3, i.ArchiveAllPendingTasks)
+		for _, id := range []string{"bad", "none", "good"} {
+			for what, err := range map[string]error{
+				"run": i.RunTask("default", id), "archive": i.ArchiveTask("default", id),
+				"reschedule": i.Reschedule(ctx, "default", id, time.Now().Add(time.Hour)),
+			} {
+				if err != nil {
+					s.t.Errorf("%s of %s: %v", what, id, err)
+				}
+			}
+		}
+		if err := i.UpdateTaskPayload("default", "bad", nil); err == nil {
+			s.t.Error("the payload of what cannot be read was changed")
+		}
+		if err := i.DeleteTask("default", "bad"); err != nil {
+			s.t.Error(err)
+		}
+		all("delete", 2, i.DeleteAllScheduledTasks)
+		if err := i.DeleteQueue("default", false); err != nil {
+			s.t.Error(err)
+		}
+		if left := s.keys("asynq:{default}:*"); len(left) > 0 {
+			s.t.Errorf("left: %v", left)
+		}
+	})
+}
+
 // crashLongAgo makes a task look as a server of another library left it that crashed, and whose lease ended long ago.
 func (s *site) crashLongAgo(id string) {
 	s.t.Helper()

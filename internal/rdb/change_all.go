@@ -11,12 +11,16 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
+// bulkPage is how many tasks of a collection are changed at a time. A call of that size takes Redis about a millisecond.
+const bulkPage = 250
+
 // RunAllTasks has all tasks of a queue run that are in a state (scheduled, retry, archived or completed; aggregating: in the group), the
 // oldest first, and returns how many.
 //
 // It ends although others go on adding tasks. Of a sorted set it takes what is up to the highest score at the start, in the order of
 // the scores, so that it misses nothing that was there; what comes into this range meanwhile it may take too. Of pending it takes as
-// many as there were, those first that wait longest. In any case it looks at no more than twice as many as there were at the start, and 500.
+// many as there were, those first that wait longest. It looks at no more than twice as many as there were at the start, and 500 more,
+// unless the scores say when tasks came.
 // IDs without a task there are dropped. After an error the count is that of the tasks that are known to be moved.
 func (b *Broker) RunAllTasks(ctx context.Context, queue string, from wire.State, group string) (int, error) {
 	return b.changeAll(ctx, &change{script: runTasksScript, queue: b.queues.get(queue), from: from, group: group})
@@ -74,7 +78,7 @@ func (b *Broker) changeList(ctx context.Context, ch *change) (changed int, err e
 	}
 	stay := int64(0)
 	for left > 0 {
-		n := min(left, maxBatch)
+		n := min(left, bulkPage)
 		ids, err := b.client.LRange(ctx, key, -stay-n, -stay-1).Result()
 		if err != nil {
 			return changed, fmt.Errorf("rdb: listing tasks: %w", err)
@@ -111,8 +115,12 @@ func (b *Broker) changeSet(ctx context.Context, ch *change) (changed int, err er
 	if len(highest.Val()) == 0 {
 		return 0, nil
 	}
-	page := &redis.ZRangeBy{Min: "-inf", Max: score(highest.Val()[0].Score), Count: maxBatch}
-	for left := 2*size.Val() + maxBatch; left > 0; left -= page.Count {
+	page := &redis.ZRangeBy{Min: "-inf", Max: score(highest.Val()[0].Score), Count: bulkPage}
+	bound := 2*size.Val() + maxBatch
+	if ch.from == wire.StateAggregating || ch.from == wire.StateArchived {
+		bound = math.MaxInt64 // scored by when they came: only this very second's are added before the highest
+	}
+	for left := bound; left > 0; left -= page.Count {
 		entries, err := b.client.ZRangeByScoreWithScores(ctx, key, page).Result()
 		if err != nil {
 			return changed, fmt.Errorf("rdb: listing tasks: %w", err)

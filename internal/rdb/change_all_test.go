@@ -121,11 +121,11 @@ func TestAllTasks(t *testing.T) {
 						}
 					}
 					for _, call := range recorded.calls[op+"_tasks"] {
-						if len(call.keys) > 500+9 {
+						if len(call.keys) > 250+9 {
 							t.Errorf("a call has %d keys", len(call.keys))
 						}
 					}
-					if calls := len(recorded.calls[op+"_tasks"]); calls > 4 {
+					if calls := len(recorded.calls[op+"_tasks"]); calls > 5 {
 						t.Errorf("%d calls for %d tasks", calls, n)
 					}
 					if got, err := do(ctx, "q", from.state, from.group); err != nil || got != 0 {
@@ -198,7 +198,7 @@ func TestAllTasksEnds(t *testing.T) {
 					}
 				})
 				n, err := b.DeleteAllTasks(context.Background(), "q", from.state, from.group)
-				if err != nil || n < 1200 || calls > 10 {
+				if err != nil || n < 1200 || calls > 1000 {
 					t.Errorf("%d tasks in %d calls, error %v", n, calls, err)
 				}
 				if left := r.Client().Keys(context.Background(), b.Keys("q").TaskPrefix()+"t*").Val(); len(left) > 0 {
@@ -261,12 +261,12 @@ func TestDeleteAllInShortCalls(t *testing.T) {
 		}
 		calls := recorded.calls["delete_tasks"]
 		for _, call := range calls {
-			if len(call.keys) > 500+7 {
+			if len(call.keys) > 250+7 {
 				t.Errorf("a call has %d keys", len(call.keys))
 			}
 		}
-		if len(calls) != n/500 {
-			t.Errorf("%d calls, want %d", len(calls), n/500)
+		if len(calls) != n/250 {
+			t.Errorf("%d calls, want %d", len(calls), n/250)
 		}
 		if keys := r.Client().Keys(ctx, "asynq:{q}:t:*").Val(); len(keys) > 0 {
 			t.Errorf("%d tasks are left", len(keys))

@@ -64,8 +64,9 @@ local function locate(q, task, id)
     elseif not score or not q.set and q.group ~= "" and group ~= q.group then
       return STAGED
     end
-  elseif at.key then
-    redis.call("ZSCORE", at.key, id)
+  elseif at.key and at.key ~= q.sound then
+    redis.call("ZCARD", at.key)
+    q.sound = at.key
   end
   return OK, at
 end
