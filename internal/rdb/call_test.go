@@ -18,6 +18,7 @@ import (
 
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/redistest"
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
 // scriptCalls records the script calls of a client.
@@ -106,6 +107,7 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	if _, err := b.TaskInfo(ctx, "q", "a"); err != nil {
 		t.Error(err)
 	}
+	look(t, b)
 	fetch(t, b, rdb.Fetch{N: 1, Token: "last"})
 	if code := settle(t, b, rdb.Settlement{ID: "a", Token: "last", Outcome: rdb.Complete, Retention: 60}); code != rdb.CodeOK {
 		t.Errorf("complete: code %d", code)
@@ -116,6 +118,36 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 		}
 	}
 	if err := b.PassMarker(ctx, "q"); err != nil {
+		t.Error(err)
+	}
+}
+
+// look calls every method that lists tasks or counts them, with two tasks or more where it takes many.
+func look(t *testing.T, b *rdb.Broker) {
+	t.Helper()
+	ctx := context.Background()
+	for _, state := range []wire.State{wire.StatePending, wire.StateScheduled} {
+		if tasks, err := b.ListTasks(ctx, "q", state, "", 0, 10); err != nil || len(tasks) == 0 {
+			t.Errorf("%v: %v, error %v", state, tasks, err)
+		}
+	}
+	for _, state := range []wire.State{wire.StatePending, wire.StateScheduled, wire.StateAggregating} {
+		walk, err := b.Walk("q", state, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tasks, _, err := walk.Next(ctx, 10); err != nil || len(tasks) == 0 {
+			t.Errorf("%v: %v, error %v", state, tasks, err)
+		}
+	}
+	stats, err := b.Stats(ctx, "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Memory(ctx, "q", stats, 10); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.Groups(ctx, "q"); err != nil {
 		t.Error(err)
 	}
 }
@@ -178,6 +210,10 @@ func keyIs(key, name string) bool {
 	switch name {
 	case "scheduled or retry":
 		return key == "asynq:{q}:scheduled" || key == "asynq:{q}:retry"
+	case "the tasks' collection":
+		return key == "asynq:{q}:pending" || key == "asynq:{q}:active" || key == "asynq:{q}:scheduled"
+	case "the group":
+		return strings.HasPrefix(key, "asynq:{q}:g:")
 	case "the task's hash":
 		return strings.HasPrefix(key, "asynq:{q}:t:")
 	case "record of the sender's last call":

@@ -15,7 +15,7 @@ type queue struct {
 
 	pending, active, lease, scheduled, retry, archived, completed any
 	paused, groups, marker, processed, failed                     any
-	taskPrefix, groupPrefix                                       any
+	aggregationSets, taskPrefix, groupPrefix                      any
 
 	daily     atomic.Pointer[dailyCounters]
 	published atomic.Int64 // when the queue's name was last put into the set of queues, unix nanoseconds
@@ -32,7 +32,7 @@ func newQueue(k wire.Queue) *queue {
 		keys:    k,
 		pending: k.Pending(), active: k.Active(), lease: k.Lease(), scheduled: k.Scheduled(), retry: k.Retry(),
 		archived: k.Archived(), completed: k.Completed(), paused: k.Paused(), groups: k.Groups(), marker: k.Marker(),
-		processed: k.Processed(), failed: k.Failed(), taskPrefix: k.TaskPrefix(), groupPrefix: k.GroupPrefix(),
+		processed: k.Processed(), failed: k.Failed(), aggregationSets: k.AggregationSets(), taskPrefix: k.TaskPrefix(), groupPrefix: k.GroupPrefix(),
 	}
 }
 

@@ -53,6 +53,13 @@ var (
 	writeResultScript     = loadScript("write_result")
 	passMarkerScript      = loadScript("pass_marker")
 	taskInfoScript        = loadScript("task_info")
+	listTasksScript       = loadScript("list_tasks")
+	listAfterScript       = loadScript("list_after")
+	listGroupedScript     = loadScript("list_grouped")
+	listKnownScript       = loadScript("list_known")
+	groupSizesScript      = loadScript("group_sizes")
+	queueStatsScript      = loadScript("queue_stats")
+	queueMemoryScript     = loadScript("queue_memory")
 )
 
 var (
