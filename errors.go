@@ -32,6 +32,9 @@ var (
 
 	// ErrTaskNotFound says that the queue has no task with this ID.
 	ErrTaskNotFound = errors.New("task not found")
+
+	// ErrScanLimit says that Inspector.Tasks has looked at as many tasks as TaskFilter.MaxScan allows, and that there are more.
+	ErrScanLimit = errors.New("asynq: more tasks than TaskFilter.MaxScan allows to look at: raise it, or narrow the filter")
 )
 
 // Errors of schedulers and their entries.

@@ -17,6 +17,8 @@ type Inspector struct {
 	conn   connection
 	broker *rdb.Broker
 	ctx    context.Context // of the methods that take none
+
+	samples int // for QueueInfo.MemoryUsage
 }
 
 // NewInspector returns an inspector that connects as r says. It panics if r cannot make a connection.
@@ -28,7 +30,9 @@ func NewInspectorFromRedisClient(c redis.UniversalClient) *Inspector {
 }
 
 func newInspector(conn connection) *Inspector {
-	return &Inspector{conn: conn, broker: rdb.New(conn.client, conn.namespace), ctx: context.Background()}
+	return &Inspector{
+		conn: conn, broker: rdb.New(conn.client, conn.namespace), ctx: context.Background(), samples: defaultMemorySamples,
+	}
 }
 
 // WithContext returns a view of the inspector whose methods that take no context end with ctx. It shares the connection; ctx is meant

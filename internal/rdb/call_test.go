@@ -107,6 +107,7 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	if _, err := b.TaskInfo(ctx, "q", "a"); err != nil {
 		t.Error(err)
 	}
+	look(t, b)
 	fetch(t, b, rdb.Fetch{N: 1, Token: "last"})
 	if code := settle(t, b, rdb.Settlement{ID: "a", Token: "last", Outcome: rdb.Complete, Retention: 60}); code != rdb.CodeOK {
 		t.Errorf("complete: code %d", code)
@@ -197,6 +198,36 @@ func callDoctor(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	}
 }
 
+// look calls every method that lists tasks or counts them, with two tasks or more where it takes many.
+func look(t *testing.T, b *rdb.Broker) {
+	t.Helper()
+	ctx := context.Background()
+	for _, state := range []wire.State{wire.StatePending, wire.StateScheduled} {
+		if tasks, err := b.ListTasks(ctx, "q", state, "", 0, 10); err != nil || len(tasks) == 0 {
+			t.Errorf("%v: %v, error %v", state, tasks, err)
+		}
+	}
+	for _, state := range []wire.State{wire.StatePending, wire.StateScheduled, wire.StateAggregating} {
+		walk, err := b.Walk("q", state, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tasks, _, err := walk.Next(ctx, 10); err != nil || len(tasks) == 0 {
+			t.Errorf("%v: %v, error %v", state, tasks, err)
+		}
+	}
+	stats, err := b.Stats(ctx, "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Memory(ctx, "q", stats, 10); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.Groups(ctx, "q"); err != nil {
+		t.Error(err)
+	}
+}
+
 // recordingBroker returns a broker whose script calls are recorded.
 func recordingBroker(t *testing.T, r *redistest.Redis) (*rdb.Broker, *scriptCalls) {
 	t.Helper()
@@ -267,6 +298,10 @@ func keyIs(key, name string) bool {
 		return strings.HasPrefix(key, "asynq:{q}:")
 	case "a lock":
 		return strings.HasPrefix(key, "asynq:{q}:unique:")
+	case "the tasks' collection":
+		return key == "asynq:{q}:pending" || key == "asynq:{q}:active" || key == "asynq:{q}:scheduled"
+	case "the group":
+		return strings.HasPrefix(key, "asynq:{q}:g:")
 	case "the task's hash":
 		return strings.HasPrefix(key, "asynq:{q}:t:")
 	case "scheduler group":

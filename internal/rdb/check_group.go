@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
@@ -20,7 +22,7 @@ func (c *queueCheck) checkGroups(ctx context.Context, keys []string) error {
 		case c.keys.AggregationSets(), c.keys.SpentSets():
 			err = eachMember(ctx, c.client, key, func(set string, _ float64) { sets[set] = true })
 		case c.keys.Groups():
-			err = c.eachName(ctx, key, func(name string) { names[name] = false })
+			err = eachName(ctx, c.client, key, func(name string) { names[name] = false })
 		}
 		if ignoreRefused(err) != nil {
 			return err
@@ -54,9 +56,9 @@ func (c *queueCheck) checkGroups(ctx context.Context, keys []string) error {
 }
 
 // eachName calls f with every member of a set, with some perhaps twice.
-func (c *queueCheck) eachName(ctx context.Context, key string, f func(name string)) error {
+func eachName(ctx context.Context, client redis.UniversalClient, key string, f func(name string)) error {
 	for cursor := uint64(0); ; {
-		page, next, err := c.client.SScan(ctx, key, cursor, "", checkPage).Result()
+		page, next, err := client.SScan(ctx, key, cursor, "", checkPage).Result()
 		if err != nil {
 			return err
 		}

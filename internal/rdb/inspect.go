@@ -15,6 +15,13 @@ type TaskInfo struct {
 	Result    []byte
 	ProcessAt time.Time // zero unless it waits for its time
 	Orphaned  bool      // active, but nobody holds its lease
+
+	// What listings tell besides. They leave Message nil where it cannot be read.
+	ID    string
+	Queue string
+	Group string    // "" if it has none
+	Since time.Time // when its state began, or for a scheduled one ends; zero if nothing tells
+	Now   time.Time // by Redis's clock, when the task was looked at
 }
 
 // TaskInfo looks up a task; the error is ErrTaskGone if there is none.

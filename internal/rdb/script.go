@@ -81,6 +81,13 @@ var (
 	diagnoseTwiceScript   = loadScript("diagnose_twice")
 	diagnoseLocksScript   = loadScript("diagnose_locks")
 	diagnoseGroupScript   = loadScript("diagnose_group")
+	listTasksScript       = loadScript("list_tasks")
+	listAfterScript       = loadScript("list_after")
+	listGroupedScript     = loadScript("list_grouped")
+	listKnownScript       = loadScript("list_known")
+	groupSizesScript      = loadScript("group_sizes")
+	queueStatsScript      = loadScript("queue_stats")
+	queueMemoryScript     = loadScript("queue_memory")
 )
 
 var (
