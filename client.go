@@ -59,7 +59,7 @@ func (c *Client) Enqueue(task *Task, opts ...Option) (*TaskInfo, error) {
 // enqueued then. If ctx ends first, EnqueueContext returns at once with the cause, and says whether the task may have been
 // enqueued. Values of ctx do not reach the handler: see Header.
 func (c *Client) EnqueueContext(ctx context.Context, task *Task, opts ...Option) (*TaskInfo, error) {
-	made, err := newCreation(task, opts, c.broker.Keys, time.Now())
+	made, err := newCreation(task, opts, c.broker.Keys, c.conn.now())
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (c *Client) BatchEnqueueContext(ctx context.Context, tasks []*Task, opts ..
 const batchChunk = 2000
 
 func (c *Client) enqueueChunk(ctx context.Context, tasks []*Task, opts []Option, results []BatchEnqueueResult) {
-	now := time.Now()
+	now := c.conn.now()
 	made := make([]*creation, len(tasks))
 	orders := make([]*rdb.NewTask, 0, len(tasks))
 	for i, t := range tasks {
@@ -149,7 +149,8 @@ func (c *Client) sendChunk(ctx context.Context, orders []*rdb.NewTask) error {
 type connection struct {
 	client    redis.UniversalClient
 	namespace wire.Namespace
-	shared    bool // the caller's to close
+	now       func() time.Time // what a client takes for the time
+	shared    bool             // the caller's to close
 }
 
 func (c connection) close(owner string) error {

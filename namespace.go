@@ -3,6 +3,7 @@ package asynq
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -31,12 +32,15 @@ func (s sharedClient) MakeRedisClient() interface{} { return s.client }
 // connect makes the connection that r describes. As in the rest of the constructors, what can only be a mistake in the program is a
 // panic.
 func connect(r RedisConnOpt) connection {
-	conn := connection{namespace: wire.DefaultNamespace}
+	conn := connection{namespace: wire.DefaultNamespace, now: time.Now}
 	if n, ok := r.(namespaced); ok {
 		conn.namespace = mustNamespace(n.namespace)
 		r = n.RedisConnOpt
 	}
 	_, conn.shared = r.(sharedClient)
+	if clock, ok := r.(interface{ Now() time.Time }); ok && !isNilValue(r) {
+		conn.now = clock.Now
+	}
 	client, err := newRedisClient(r)
 	if err != nil {
 		panic(err)

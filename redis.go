@@ -15,6 +15,9 @@ import (
 
 // RedisConnOpt says how to reach Redis. RedisClientOpt (one server), RedisFailoverClientOpt (Sentinel) and
 // RedisClusterClientOpt (Redis Cluster) are the three that come with the package; ParseRedisURI makes one from a URI.
+//
+// A test that moves the clock of its Redis gives the connection option a method Now() time.Time as well: a Client then takes the
+// time from there, for ProcessIn, and for whether ProcessAt is over already (see x/asynqtest). Servers do not.
 type RedisConnOpt interface {
 	// MakeRedisClient returns a new client. The caller owns it and closes it. The value must implement
 	// redis.UniversalClient of go-redis v9; the type says less so that a program can name a RedisConnOpt without

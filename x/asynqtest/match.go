@@ -1,0 +1,217 @@
+package asynqtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynq-go/asynq"
+)
+
+// Task describes tasks by what they must have. Fields with their zero value do not matter.
+type Task struct {
+	// Type of the task.
+	Type string
+
+	// Payload of the task: a []byte, string or json.RawMessage as it is, anything else as what json.Marshal makes of it. Where both
+	// are JSON it is the values that are compared: the order of keys, blanks, and 1 or 1.0 do not matter.
+	Payload any
+
+	// Headers that the task must have, beside others.
+	Headers map[string]string
+
+	// Queue that the task is in.
+	Queue string
+
+	// ID of the task.
+	ID string
+
+	// State of the task.
+	State asynq.TaskState
+
+	// Group that the task belongs to.
+	Group string
+
+	// ProcessAt is when the task must be scheduled for, give or take Within.
+	ProcessAt time.Time
+
+	// ProcessIn is how long from Broker.Now the task must be scheduled for, give or take Within.
+	ProcessIn time.Duration
+
+	// Options that the task must look as if it was enqueued with, such as asynq.MaxRetry(0). Times may differ by Within. Unique leaves
+	// nothing to be seen in a task, so it cannot be asked for: enqueue the task again and expect asynq.ErrDuplicateTask.
+	Options []asynq.Option
+
+	// Within is how far times may be off. Default: 5 s, as code that calls time.Now takes its time.
+	Within time.Duration
+}
+
+const defaultWithin = 5 * time.Second
+
+// String lists what the task must have.
+func (want Task) String() string {
+	var fields []string
+	add := func(set bool, name, format string, value any) {
+		if set {
+			fields = append(fields, name+": "+fmt.Sprintf(format, value))
+		}
+	}
+	add(want.Type != "", "Type", "%q", want.Type)
+	if want.Payload != nil {
+		fields = append(fields, "Payload: "+excerpt(payloadOf(want.Payload)))
+	}
+	add(len(want.Headers) > 0, "Headers", "%v", want.Headers)
+	add(want.Queue != "", "Queue", "%q", want.Queue)
+	add(want.ID != "", "ID", "%q", want.ID)
+	add(want.State != 0, "State", "%v", want.State)
+	add(want.Group != "", "Group", "%q", want.Group)
+	add(!want.ProcessAt.IsZero(), "ProcessAt", "%s", spellTime(want.ProcessAt))
+	add(want.ProcessIn != 0, "ProcessIn", "%v", want.ProcessIn)
+	for _, o := range want.Options {
+		fields = append(fields, o.String())
+	}
+	return "Task{" + strings.Join(fields, ", ") + "}"
+}
+
+// check returns what is wrong with the description itself.
+func (want Task) check() error {
+	for _, o := range want.Options {
+		if o.Type() == asynq.UniqueOpt {
+			return fmt.Errorf("%v cannot be seen in a task: enqueue it again and expect asynq.ErrDuplicateTask", o)
+		}
+	}
+	return nil
+}
+
+// differences says in which fields a task is not what is wanted, one line or more for each.
+func (want Task) differences(got *asynq.TaskInfo, now time.Time) (all differences) {
+	if want.Type != "" {
+		all.compare("Type", want.Type, got.Type)
+	}
+	if want.Payload != nil {
+		all.payload(payloadOf(want.Payload), got.Payload)
+	}
+	for key, value := range want.Headers {
+		all.header(got, key, value)
+	}
+	if want.Queue != "" {
+		all.compare("Queue", want.Queue, got.Queue)
+	}
+	if want.ID != "" {
+		all.compare("ID", want.ID, got.ID)
+	}
+	if want.State != 0 {
+		all.compare("State", want.State, got.State)
+	}
+	if want.Group != "" {
+		all.compare("Group", want.Group, got.Group)
+	}
+	within := want.Within
+	if within <= 0 {
+		within = defaultWithin
+	}
+	if !want.ProcessAt.IsZero() {
+		all.due("ProcessAt", want.ProcessAt, got, within)
+	}
+	if want.ProcessIn != 0 {
+		all.due("ProcessIn", now.Add(want.ProcessIn), got, within)
+	}
+	for _, o := range want.Options {
+		all.option(o, got, now, within)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// differences are lines that tell wanted and found values of fields.
+type differences []string
+
+func (all *differences) add(field, format string, args ...any) {
+	*all = append(*all, fmt.Sprintf("%-10s %s", field+":", fmt.Sprintf(format, args...)))
+}
+
+func (all *differences) compare(field string, want, got any) {
+	if want != got {
+		all.add(field, "want %s, got %s", spell(want), spell(got))
+	}
+}
+
+func (all *differences) header(got *asynq.TaskInfo, key, value string) {
+	if found, ok := got.Headers[key]; !ok {
+		all.add("Headers", "want %q: %q, there is no %q", key, value, key)
+	} else if found != value {
+		all.add("Headers", "want %q: %q, got %q", key, value, found)
+	}
+}
+
+// due compares when a task is to be processed.
+func (all *differences) due(field string, want time.Time, got *asynq.TaskInfo, within time.Duration) {
+	if got.State != asynq.TaskStateScheduled && got.State != asynq.TaskStateRetry {
+		all.add(field, "want %s, but the task waits for no time: it is %v", spellTime(want), got.State)
+		return
+	}
+	all.time(field, want, got.NextProcessAt, within)
+}
+
+func (all *differences) time(field string, want, got time.Time, within time.Duration) {
+	if off := got.Sub(want); off.Abs() > within {
+		all.add(field, "want %s, got %s: %v off", spellTime(want), spellTime(got), off)
+	}
+}
+
+// option compares with what a task has that was enqueued with an option.
+func (all *differences) option(o asynq.Option, got *asynq.TaskInfo, now time.Time, within time.Duration) {
+	name, _, _ := strings.Cut(o.String(), "(")
+	switch v := o.Value(); o.Type() {
+	case asynq.MaxRetryOpt:
+		all.compare(name, v, got.MaxRetry)
+	case asynq.QueueOpt:
+		all.compare(name, v, got.Queue)
+	case asynq.TaskIDOpt:
+		all.compare(name, v, got.ID)
+	case asynq.GroupOpt:
+		all.compare(name, v, got.Group)
+	case asynq.TimeoutOpt:
+		all.compare(name, ceilDuration(v.(time.Duration)), got.Timeout)
+	case asynq.RetentionOpt:
+		all.compare(name, ceilDuration(v.(time.Duration)), got.Retention)
+	case asynq.DeadlineOpt:
+		all.time(name, v.(time.Time), got.Deadline, within)
+	case asynq.ProcessAtOpt:
+		all.due(name, v.(time.Time), got, within)
+	case asynq.ProcessInOpt:
+		all.due(name, now.Add(v.(time.Duration)), got, within)
+	case asynq.HeaderOpt:
+		pair := v.([2]string)
+		all.header(got, pair[0], pair[1])
+	default:
+		all.add(name, "%v cannot be compared", o)
+	}
+}
+
+// ceilDuration rounds up to whole seconds, as a task's message has them.
+func ceilDuration(d time.Duration) time.Duration {
+	if part := d % time.Second; part > 0 {
+		return d - part + time.Second
+	}
+	return d
+}
+
+func spell(v any) string {
+	switch v := v.(type) {
+	case string:
+		return fmt.Sprintf("%q", v)
+	case fmt.Stringer:
+		return v.String()
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+func spellTime(t time.Time) string {
+	if t.IsZero() {
+		return "none"
+	}
+	return t.Format(time.RFC3339)
+}
