@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	guardTasks  = 6000
+	guardTasks  = 15_000
 	guardRounds = 5
 	guardRatio  = 3
 )

@@ -87,11 +87,26 @@ func parse(args []string) (*options, error) {
 		o.markdown = orElse(o.markdown, "docs/BENCHMARKS.md")
 		o.svg = orElse(o.svg, "docs/growth.svg")
 	}
-	o.command = strings.TrimSpace("make bench ARGS='" + strings.Join(args, " ") + "'")
-	if len(args) == 0 {
-		o.command = "make bench"
-	}
+	o.command = commandLine(args)
 	return o, nil
+}
+
+// plain is an argument that a shell leaves as it is.
+var plain = regexp.MustCompile(`^[\w./=-]+$`)
+
+// commandLine is what to type for this run.
+func commandLine(args []string) string {
+	if len(args) == 0 {
+		return "make bench"
+	}
+	line := "go run ./x/bench"
+	for _, arg := range args {
+		if !plain.MatchString(arg) {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		line += " " + arg
+	}
+	return line
 }
 
 func orElse(text, other string) string {

@@ -123,11 +123,8 @@ func (r *report) growth() *table {
 		"", "", "asynq-go tasks/s", "hibiken tasks/s", "asynq-go Redis CPU µs", "hibiken Redis CPU µs",
 	}}
 	for _, d := range r.dimensions {
-		for i, v := range d.values {
-			title := d.name
-			if i > 0 {
-				title = ""
-			}
+		title := d.name
+		for _, v := range d.values {
 			cells := []string{title, count(float64(v))}
 			for _, figure := range []func(*figures) float64{(*figures).rate, redisMicros} {
 				for _, side := range []string{sideOurs, sideReference} {
@@ -136,6 +133,7 @@ func (r *report) growth() *table {
 			}
 			if strings.Join(cells[2:], "") != "" {
 				t.add(cells...)
+				title = ""
 			}
 		}
 	}

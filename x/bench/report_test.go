@@ -140,3 +140,15 @@ func TestInfo(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		"make bench": nil,
+		"go run ./x/bench -quick -run '^a b(c)$'": {"-quick", "-run", "^a b(c)$"},
+	} {
+		if got := commandLine(args); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
