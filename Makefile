@@ -8,11 +8,12 @@ MODULES  := $(shell go list -m -f '{{.Dir}}')
 PKG      ?= $(patsubst $(CURDIR)%,.%/...,$(MODULES))
 FUZZTIME ?= 20000x
 BENCH    ?= .
+ARGS     ?=
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "Variables: PKG=$(PKG) FUZZTIME=$(FUZZTIME) BENCH=$(BENCH)"
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-11s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "Variables: PKG=$(PKG) FUZZTIME=$(FUZZTIME) BENCH=$(BENCH) ARGS=$(ARGS)"
 
 .PHONY: test
 test: ## run the tests (on miniredis, and on redis-server where it is installed)
@@ -33,7 +34,15 @@ fuzz: ## run each fuzz target for FUZZTIME inputs (20000x) or time (30s)
 	@FUZZTIME=$(FUZZTIME) bash .ci/run fuzz
 
 .PHONY: bench
-bench: ## run the benchmarks that match BENCH
+bench: ## measure against others, a quarter of an hour (ARGS=-quick: a minute); docs/BENCHMARKS.md
+	@go run ./x/bench $(ARGS)
+
+.PHONY: bench-guard
+bench-guard: ## make sure that no large loss of speed has happened, in seconds
+	@go run ./x/bench -guard
+
+.PHONY: bench-go
+bench-go: ## run the Go benchmarks that match BENCH
 	@go test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
 
 .PHONY: cover

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed bullmq/package.json bullmq/package-lock.json bullmq/bench.mjs
+var bullMQFiles embed.FS
+
+// bullMQShare is the part of the tasks that BullMQ is given, one in so many: its rate does not depend on it, the length of a run does.
+const bullMQShare = 5
+
+// installWithin is how long npm may take.
+const installWithin = 2 * time.Minute
+
+// bullMQ is an installation of BullMQ in a directory of its own.
+type bullMQ struct {
+	dir           string
+	version, node string
+}
+
+// prepareBullMQ installs BullMQ by the lock file, without running anything of it. It fails where node or npm is missing.
+func prepareBullMQ(ctx context.Context) (*bullMQ, error) {
+	node, err := exec.CommandContext(ctx, "node", "--version").Output()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "asynq-bench-bullmq-")
+	if err != nil {
+		return nil, err
+	}
+	b := &bullMQ{dir: dir, node: strings.TrimSpace(string(node))}
+	if err := b.install(ctx); err != nil {
+		b.remove()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *bullMQ) install(ctx context.Context) error {
+	for _, file := range []string{"package.json", "package-lock.json", "bench.mjs"} {
+		text, err := bullMQFiles.ReadFile("bullmq/" + file)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(b.dir, file), text, 0o600); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, installWithin)
+	defer cancel()
+	npm := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	npm.Dir = b.dir
+	dieWithParent(npm)
+	if out, err := npm.CombinedOutput(); err != nil {
+		return fmt.Errorf("npm ci: %w\n%s", err, bytes.TrimSpace(out))
+	}
+	var pkg struct{ Version string }
+	text, err := os.ReadFile(filepath.Join(b.dir, "node_modules", "bullmq", "package.json"))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &pkg); err != nil {
+		return err
+	}
+	b.version = pkg.Version
+	return nil
+}
+
+// remove deletes the installation. It does nothing where there is none.
+func (b *bullMQ) remove() {
+	if b != nil {
+		_ = os.RemoveAll(b.dir) // a temporary directory
+	}
+}
+
+// lane runs a workload that enqueues or processes no-op tasks.
+func (b *bullMQ) lane(ctx context.Context, order *laneOrder) (*figures, error) {
+	kind, rest, _ := strings.Cut(order.Workload, "/")
+	what, number, _ := strings.Cut(rest, "=")
+	if _, err := strconv.Atoi(number); err != nil {
+		return nil, errors.New("BullMQ has no lane for " + order.Workload)
+	}
+	ctx, cancel := context.WithTimeout(ctx, laneWithin)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", "bench.mjs", order.Addr, kind, what, number, strconv.Itoa(order.Tasks))
+	cmd.Dir = b.dir
+	return measured(cmd)
+}
