@@ -8,8 +8,8 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// The bulk methods work in calls of at most 250 tasks, which take Redis about a millisecond, so that Redis serves others in between, and end although others go on enqueueing:
-// what comes after the start may be left. Beside an error they return how many tasks are known to be changed; it is ErrQueueNotFound
+// The bulk methods work in calls of at most 250 tasks, which take Redis about a millisecond, so that Redis serves others in between, and
+// end although others go on enqueueing: what comes after the start may be left. Beside an error they return how many tasks are known to be changed; it is ErrQueueNotFound
 // (errors.Is) if there is no such queue.
 
 // RunAllScheduledTasks has all scheduled tasks of a queue run now, the one with the earliest time first, and returns how many. Tasks with

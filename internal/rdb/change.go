@@ -40,6 +40,22 @@ func (b *Broker) DeleteTasks(ctx context.Context, queue string, ids []string) ([
 	return b.change(ctx, &change{script: deleteTasksScript, queue: b.queues.get(queue)}, ids)
 }
 
+// RunTasksIn is RunTasks of tasks that were found in a state, and of a group if one is given: CodeLost says that a task is in another
+// state now, and was left alone.
+func (b *Broker) RunTasksIn(ctx context.Context, queue string, from wire.State, group string, ids []string) ([]Code, error) {
+	return b.change(ctx, &change{script: runTasksScript, queue: b.queues.get(queue), from: from, group: group}, ids)
+}
+
+// ArchiveTasksIn is ArchiveTasks of tasks that were found in a state, as RunTasksIn.
+func (b *Broker) ArchiveTasksIn(ctx context.Context, queue string, from wire.State, group string, ids []string) ([]Code, error) {
+	return b.change(ctx, &change{script: archiveTasksScript, queue: b.queues.get(queue), from: from, group: group}, ids)
+}
+
+// DeleteTasksIn is DeleteTasks of tasks that were found in a state, as RunTasksIn.
+func (b *Broker) DeleteTasksIn(ctx context.Context, queue string, from wire.State, group string, ids []string) ([]Code, error) {
+	return b.change(ctx, &change{script: deleteTasksScript, queue: b.queues.get(queue), from: from, group: group}, ids)
+}
+
 // RescheduleTasks gives tasks another time, in unix seconds: those in retry stay there, all others are scheduled. It answers as
 // RunTasks does.
 func (b *Broker) RescheduleTasks(ctx context.Context, queue string, ids []string, at int64) ([]Code, error) {
