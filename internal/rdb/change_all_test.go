@@ -188,14 +188,16 @@ func TestAllTasksEnds(t *testing.T) {
 				calls := 0
 				b := restlessBroker(t, r, func() {
 					calls++
-					for i := range 600 {
+					tasks := make([]*rdb.NewTask, 600)
+					for i := range tasks {
 						task := redistest.NewTask(t, "q", fmt.Sprintf("new%d-%d", calls, i))
 						task.Group = from.group
 						if from.state == wire.StateScheduled {
 							task.ProcessAt = time.Now().Unix() + 3600 - 10 + int64(i) // before the old ones, among them, and after
 						}
-						r.Make(t, task)
+						tasks[i] = task
 					}
+					r.Make(t, tasks...)
 				})
 				n, err := b.DeleteAllTasks(context.Background(), "q", from.state, from.group)
 				if err != nil || n < 1200 || calls > 20 {
