@@ -19,9 +19,9 @@ const bulkPage = 250
 //
 // It ends although others go on adding tasks. Of a sorted set it takes what is up to the highest score at the start, in the order of
 // the scores, so that it misses nothing that was there; what comes into this range meanwhile it may take too. Of pending it takes as
-// many as there were, those first that wait longest. It looks at no more than twice as many as there were at the start, and 500 more,
-// unless the scores say when tasks came.
-// IDs without a task there are dropped. After an error the count is that of the tasks that are known to be moved.
+// many as there were, those first that wait longest. Where the scores do not say when tasks came, it looks at no more than twice as
+// many as there were at the start, and 500 more: if others add tasks to the range about as fast as it takes them, some that were there
+// may be left. IDs without a task there are dropped. After an error the count is that of the tasks that are known to be moved.
 func (b *Broker) RunAllTasks(ctx context.Context, queue string, from wire.State, group string) (int, error) {
 	return b.changeAll(ctx, &change{script: runTasksScript, queue: b.queues.get(queue), from: from, group: group})
 }
