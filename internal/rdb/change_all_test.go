@@ -121,7 +121,7 @@ func TestAllTasks(t *testing.T) {
 						}
 					}
 					for _, call := range recorded.calls[op+"_tasks"] {
-						if len(call.keys) > 250+8 {
+						if len(call.keys) > 250+9 {
 							t.Errorf("a call has %d keys", len(call.keys))
 						}
 					}
