@@ -64,16 +64,12 @@ func mustSchedulerOpts(opts *SchedulerOpts) SchedulerOpts {
 }
 
 func newScheduler(conn connection, opts SchedulerOpts) *Scheduler {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown-host"
-	}
 	return &Scheduler{
 		conn:          conn,
 		broker:        rdb.New(conn.client, conn.namespace),
 		opts:          opts,
 		log:           newSlog(opts.Logger, opts.LogLevel),
-		process:       wire.Process{Host: host, PID: os.Getpid(), ID: uuid.NewString()},
+		process:       newProcess(),
 		now:           time.Now,
 		lease:         groupLease,
 		state:         stateNew,

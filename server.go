@@ -63,18 +63,23 @@ func newServer(conn connection, cfg Config) *Server {
 		conn.namespace = mustNamespace(cfg.Namespace)
 	}
 	cfg = cfg.withDefaults()
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown-host"
-	}
 	return &Server{
 		conn:    conn,
 		broker:  rdb.New(conn.client, conn.namespace),
 		cfg:     cfg,
 		log:     newSlog(cfg.Logger, cfg.LogLevel),
-		process: wire.Process{Host: host, PID: os.Getpid(), ID: uuid.NewString()},
+		process: newProcess(),
 		state:   stateNew,
 	}
+}
+
+// newProcess names this server or scheduler among all.
+func newProcess() wire.Process {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown-host"
+	}
+	return wire.Process{Host: host, PID: os.Getpid(), ID: uuid.NewString()}
 }
 
 // Ping asks Redis for a sign of life. It returns ErrServerClosed after Shutdown.

@@ -40,26 +40,10 @@ func (b *Broker) DeleteAllTasks(ctx context.Context, queue string, from wire.Sta
 
 // collection is the key that the tasks of the change are in.
 func (ch *change) collection() string {
-	k := ch.queue.keys
-	switch ch.from {
-	case wire.StatePending:
-		return k.Pending()
-	case wire.StateScheduled:
-		return k.Scheduled()
-	case wire.StateRetry:
-		return k.Retry()
-	case wire.StateArchived:
-		return k.Archived()
-	case wire.StateCompleted:
-		return k.Completed()
-	case wire.StateAggregating:
-		if ch.set != "" {
-			return ch.set
-		}
-		return k.Group(ch.group)
-	default:
-		panic("rdb: no task can be changed that is " + ch.from.String()) // our callers name the states in their code
+	if ch.set != "" {
+		return ch.set
 	}
+	return collectionOf(ch.queue.keys, ch.from, ch.group)
 }
 
 func (b *Broker) changeAll(ctx context.Context, ch *change) (int, error) {

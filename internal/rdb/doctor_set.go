@@ -98,16 +98,10 @@ func (d *doctor) atHome(ctx context.Context, q *doctorQueue, id string) (bool, e
 // zsetOf is the key of the sorted set with the tasks of a state, empty where that is a list, or one of many.
 func zsetOf(k wire.Queue, state wire.State) string {
 	switch state {
-	case wire.StateScheduled:
-		return k.Scheduled()
-	case wire.StateRetry:
-		return k.Retry()
-	case wire.StateArchived:
-		return k.Archived()
-	case wire.StateCompleted:
-		return k.Completed()
-	default:
+	case wire.StatePending, wire.StateActive, wire.StateAggregating:
 		return ""
+	default:
+		return collectionOf(k, state, "")
 	}
 }
 

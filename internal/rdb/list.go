@@ -26,25 +26,18 @@ const (
 )
 
 // collection returns the key of the tasks in a state, and how it is read.
-func (q *queue) collection(state wire.State, group string) (key any, way string, err error) {
+func (q *queue) collection(state wire.State, group string) (key, way string, err error) {
 	switch state {
-	case wire.StatePending:
-		return q.pending, readList, nil
-	case wire.StateActive:
-		return q.active, readList, nil
-	case wire.StateScheduled:
-		return q.scheduled, readRising, nil
-	case wire.StateRetry:
-		return q.retry, readRising, nil
-	case wire.StateArchived:
-		return q.archived, readFalling, nil
-	case wire.StateCompleted:
-		return q.completed, readFalling, nil
-	case wire.StateAggregating:
-		return q.keys.Group(group), readRising, nil
+	case wire.StatePending, wire.StateActive:
+		way = readList
+	case wire.StateScheduled, wire.StateRetry, wire.StateAggregating:
+		way = readRising
+	case wire.StateArchived, wire.StateCompleted:
+		way = readFalling
 	default:
-		return nil, "", fmt.Errorf("rdb: %d is not a task state", int(state))
+		return "", "", fmt.Errorf("rdb: %d is not a task state", int(state))
 	}
+	return collectionOf(q.keys, state, group), way, nil
 }
 
 // ListTasks lists tasks of a queue in one state, in that of a group where the state is aggregating, without those that are staged.
@@ -66,7 +59,7 @@ func (b *Broker) ListTasks(ctx context.Context, queue string, state wire.State, 
 		b.run(ctx, c)
 		page, err := c.tasks(q, state, group)
 		if err != nil {
-			return nil, b.explain(ctx, q, err, key.(string))
+			return nil, b.explain(ctx, q, err, key)
 		}
 		tasks = append(tasks, page.tasks...)
 		if page.end {

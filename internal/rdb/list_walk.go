@@ -33,7 +33,7 @@ func (b *Broker) Walk(queue string, state wire.State, group string) (*Walk, erro
 	w := &Walk{}
 	switch {
 	case way == readList:
-		w.next = (&listWalk{b: b, q: q, key: key.(string), state: state, seen: newSeen(), step: listWindow}).next
+		w.next = (&listWalk{b: b, q: q, key: key, state: state, seen: newSeen(), step: listWindow}).next
 	case state == wire.StateAggregating:
 		w.next = (&groupWalk{b: b, q: q, only: group}).next
 	default:

@@ -38,6 +38,28 @@ func newQueue(k wire.Queue) *queue {
 	}
 }
 
+// collectionOf is the key of the tasks in a state: of those in a group, where the state is aggregating. It is empty for what is no state.
+func collectionOf(k wire.Queue, state wire.State, group string) string {
+	switch state {
+	case wire.StatePending:
+		return k.Pending()
+	case wire.StateActive:
+		return k.Active()
+	case wire.StateScheduled:
+		return k.Scheduled()
+	case wire.StateRetry:
+		return k.Retry()
+	case wire.StateArchived:
+		return k.Archived()
+	case wire.StateCompleted:
+		return k.Completed()
+	case wire.StateAggregating:
+		return k.Group(group)
+	default:
+		return ""
+	}
+}
+
 // today returns the keys of the counters of now's UTC day.
 func (q *queue) today(now time.Time) *dailyCounters {
 	day := now.Unix() / (24 * 60 * 60)
