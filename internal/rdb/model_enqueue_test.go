@@ -15,6 +15,11 @@ func (m *machine) enqueue(t *rapid.T) {
 	for range pick(t, "tasks", 1, 2, 3, 5, 12) {
 		tasks = append(tasks, m.pickNewTask(t))
 	}
+	m.send(t, tasks)
+}
+
+// send enqueues tasks, and compares the answers with the model's.
+func (m *machine) send(t *rapid.T, tasks []*rdb.NewTask) {
 	b := m.anyBroker(t)
 	b.Enqueue(m.ctx, tasks...)
 	type target struct {

@@ -151,6 +151,15 @@ func (q *modelQueue) addTo(s snapshot) {
 	if q.paused {
 		s.put(k.Paused(), "", "1")
 	}
+	if q.swept {
+		s.put(k.GroupsSwept(), "", "1")
+	}
+	for group, at := range q.due {
+		s.put(k.GroupsDue(), group, strconv.FormatInt(at.unix, 10))
+	}
+	for key, set := range q.sets {
+		s.put(k.AggregationSets(), key, strconv.FormatInt(set.at.unix, 10))
+	}
 	for key, n := range map[string]int{k.Processed(): q.processed, k.Failed(): q.failed} {
 		if n > 0 {
 			s.put(key, "", strconv.Itoa(n))
@@ -170,7 +179,7 @@ func (q *modelQueue) addTask(s snapshot, t *modelTask) {
 	key, field := q.timeOf(t)
 	s[q.keys.Task(t.id)] = hash
 	s.put(key, field, at)
-	if t.state == wire.StateAggregating {
+	if t.state == wire.StateAggregating && t.set == "" {
 		s.put(q.keys.Groups(), t.group, "")
 	}
 }
@@ -191,7 +200,7 @@ func (q *modelQueue) timeOf(t *modelTask) (key, field string) {
 	case wire.StateCompleted:
 		return k.Completed(), t.id
 	default:
-		return k.Group(t.group), t.id
+		return q.placeOf(t), t.id
 	}
 }
 
@@ -207,14 +216,22 @@ func (m *model) adopt(s snapshot, ended int64) {
 			if name := s[q.keys.Task(t.id)][wire.FieldSettled]; t.settled == byRecovery && name != "" {
 				t.settled = name
 			}
-			if t.at.exact {
-				continue
-			}
 			key, field := q.timeOf(t)
-			seen, err := strconv.ParseInt(s[key][field], 10, 64)
-			if err == nil && seen >= t.at.unix-slack && seen <= t.at.unix+ended-m.now+slack {
-				t.at = moment{unix: seen, exact: true}
-			}
+			t.at.adopt(s[key][field], ended-m.now)
 		}
+		for group, at := range q.due {
+			at.adopt(s[q.keys.GroupsDue()][group], ended-m.now)
+		}
+		for key, set := range q.sets {
+			set.at.adopt(s[q.keys.AggregationSets()][key], ended-m.now)
+		}
+	}
+}
+
+// adopt takes over a time that Redis holds after a step that took so many seconds.
+func (at *moment) adopt(score string, took int64) {
+	seen, err := strconv.ParseInt(score, 10, 64)
+	if err == nil && !at.exact && seen >= at.unix-slack && seen <= at.unix+took+slack {
+		*at = moment{unix: seen, exact: true}
 	}
 }

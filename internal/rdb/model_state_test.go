@@ -23,22 +23,24 @@ type model struct {
 
 // modelQueue is one queue.
 type modelQueue struct {
-	keys              wire.Queue
-	tasks             map[string]*modelTask
-	pending           []string // the next one to run is the first
-	active            []string // in the order they were taken
-	locks             map[string]string
-	paused, published bool
-	processed, failed int
+	keys                     wire.Queue
+	tasks                    map[string]*modelTask
+	pending                  []string // the next one to run is the first
+	active                   []string // in the order they were taken
+	locks                    map[string]string
+	due                      map[string]*moment // when an aggregator looks at a group
+	sets                     map[string]*modelSet
+	paused, published, swept bool
+	processed, failed        int
 
 	marked bool // the step must have left a marker
 }
 
 // modelTask is one task. Its time is the score, or pending_since, of its state.
 type modelTask struct {
-	id, message, token, settled, group, lock, result string
-	state                                            wire.State
-	at                                               moment
+	id, message, token, settled, group, set, lock, result string
+	state                                                 wire.State
+	at                                                    moment
 }
 
 // moment is a time in unix seconds. The model knows about when a step took place; the exact time it learns from Redis afterwards,
@@ -51,9 +53,15 @@ type moment struct {
 func newModel(broker *rdb.Broker, queues ...string) *model {
 	m := &model{}
 	for _, name := range queues {
-		m.queues = append(m.queues, &modelQueue{keys: broker.Keys(name), tasks: map[string]*modelTask{}, locks: map[string]string{}})
+		m.queues = append(m.queues, newModelQueue(broker.Keys(name)))
 	}
 	return m
+}
+
+func newModelQueue(keys wire.Queue) *modelQueue {
+	return &modelQueue{
+		keys: keys, tasks: map[string]*modelTask{}, locks: map[string]string{}, due: map[string]*moment{}, sets: map[string]*modelSet{},
+	}
 }
 
 func (m *model) queue(name string) *modelQueue {
@@ -115,7 +123,7 @@ func (q *modelQueue) move(t *modelTask, state wire.State, at int64) {
 	if state == wire.StateActive {
 		q.active = append(q.active, t.id)
 	}
-	t.state, t.at = state, moment{unix: at}
+	t.state, t.set, t.at = state, "", moment{unix: at}
 }
 
 // wait puts a task into pending, and wakes a server.
@@ -164,7 +172,7 @@ func (q *modelQueue) create(n *rdb.NewTask, now int64) error {
 		t.at.exact = true
 		q.marked = q.marked || q.in(wire.StateScheduled)[0] == t
 	case n.Group != "":
-		q.move(t, wire.StateAggregating, now)
+		q.gather(t, now)
 	default:
 		q.wait(t, last, now)
 	}
@@ -297,7 +305,7 @@ func (q *modelQueue) forward(now int64) (moved int) {
 			if t.group == "" {
 				q.wait(t, last, now)
 			} else {
-				q.move(t, wire.StateAggregating, now)
+				q.gather(t, now)
 			}
 			moved++
 		}

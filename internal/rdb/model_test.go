@@ -54,7 +54,7 @@ func loadScripts(ctx context.Context, b *rdb.Broker) {
 	later := time.Now().Add(time.Hour).Unix()
 	b.Enqueue(ctx, &rdb.NewTask{ID: "a", Queue: "q"}, &rdb.NewTask{ID: "b", Queue: "q", ProcessAt: later}, &rdb.NewTask{ID: "c", Queue: "q", Group: "g"})
 	turn := &rdb.Turn{Undo: []*rdb.Undo{{Queue: "q"}}, Fetch: []*rdb.Fetch{{Queue: "q"}}}
-	for outcome := rdb.Done; outcome <= rdb.Requeue; outcome++ {
+	for outcome := rdb.Done; outcome <= rdb.Discard; outcome++ {
 		turn.Settle = append(turn.Settle, &rdb.Settlement{Queue: "q", ID: "none", Outcome: outcome})
 	}
 	b.Turn(ctx, turn)
@@ -73,6 +73,7 @@ type machine struct {
 	tokens  []string         // of all fetches
 	created []rdb.NewTask    // that may be made again
 	settled []rdb.Settlement // that may be repeated
+	sets    []rdb.StagedSet  // of all calls, held or not
 }
 
 func newMachine(r *redistest.Redis, again *rdb.Broker) *machine {
@@ -95,6 +96,14 @@ func (m *machine) run(t *rapid.T) {
 		"clean":       m.clean,
 		"passTime":    m.passTime,
 		"byOthers":    m.byOthers,
+
+		"enqueueGrouped": m.enqueueGrouped,
+		"stage":          m.stage,
+		"handOver":       m.handOver,
+		"regroup":        m.regroup,
+		"useSets":        m.useSets,
+		"sweepGroups":    m.sweepGroups,
+		"passGroupTime":  m.passGroupTime,
 	}
 	for name, action := range actions {
 		actions[name] = func(t *rapid.T) {
@@ -128,7 +137,7 @@ func (m *machine) check(t *rapid.T) {
 }
 
 // takeMarkers takes the markers, as idle servers would, out of Redis and the snapshot. Out of the latter it takes also the answers
-// that are kept for calls that are sent again, because no task depends on them, and the index of groups, once it names each.
+// that are kept for calls that are sent again, because no task depends on them.
 func (m *machine) takeMarkers(t *rapid.T, s snapshot) {
 	var taken []string
 	for _, q := range m.model.queues {
@@ -144,12 +153,6 @@ func (m *machine) takeMarkers(t *rapid.T, s snapshot) {
 		case q.marked:
 			t.Errorf("no marker of %s wakes a server", q.keys.Name)
 		}
-		for group := range s[q.keys.Groups()] {
-			if s[q.keys.GroupsDue()][group] == "" {
-				t.Errorf("no aggregator will look at group %q of %s", group, q.keys.Name)
-			}
-		}
-		delete(s, q.keys.GroupsDue())
 	}
 	if len(taken) > 0 {
 		m.must(t, m.client.Del(m.ctx, taken...))

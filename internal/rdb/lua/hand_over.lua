@@ -37,8 +37,12 @@ for k = 8, #KEYS, 2 do
     codes[i] = creatable(KEYS[k + 1], id, lock, ARGV[1], made)
     local holder = codes[i] == DUPLICATE and redis.pcall("GET", lock)
     if type(holder) == "string" and redis.call("ZSCORE", KEYS[k], holder) and not made[lock] then
-      made[KEYS[k + 1]], made[lock] = true, id -- the lock goes with the task that it is aggregated from
-      codes[i] = OK
+      -- The lock goes with the task that it is aggregated from. So the ID is what is left to ask for.
+      codes[i] = CONFLICT
+      if not made[KEYS[k + 1]] and redis.call("EXISTS", KEYS[k + 1]) == 0 then
+        made[KEYS[k + 1]], made[lock] = true, id
+        codes[i] = OK
+      end
     end
   end
   if codes[i] == OK then

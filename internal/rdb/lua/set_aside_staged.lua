@@ -7,15 +7,15 @@
 -- ARGV[2]  prefix of the task keys, to delete what is trimmed
 -- ARGV[3]  how many tasks the archive keeps
 -- ARGV[4]  for how many seconds
--- RETURN   OK, or GONE if no such task is aggregating
+-- RETURN   OK, or GONE if no such task is in the set: it may be back in its group
 -- BOUND    one task, and 500 trimmed
 -- include: codes fields clock locks purge archive
 
 redis.call("ZCARD", KEYS[2])
-local aggregating = fields(KEYS[3], "state")[1] == "aggregating"
+local staged = redis.call("ZSCORE", KEYS[1], ARGV[1]) and fields(KEYS[3], "state")[1] == "aggregating"
 local now = clock()
 redis.call("ZREM", KEYS[1], ARGV[1])
-if not aggregating then
+if not staged then
   return GONE
 end
 redis.call("ZADD", KEYS[2], now, ARGV[1])
