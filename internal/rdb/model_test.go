@@ -31,7 +31,7 @@ func TestModel(t *testing.T) {
 			if err := r.Client().FlushDB(ctx).Err(); err != nil {
 				rt.Fatal(err)
 			}
-			newMachine(r, rdb.New(repeating, "")).run(rt)
+			newMachine(r, repeating).run(rt)
 		})
 	})
 }
@@ -39,7 +39,7 @@ func TestModel(t *testing.T) {
 // limit makes the test short, where the command line does not say how long it is.
 func limit(t *testing.T) {
 	t.Helper()
-	limits := map[string]string{"rapid.checks": "12", "rapid.steps": "60"}
+	limits := map[string]string{"rapid.checks": "40", "rapid.steps": "100"}
 	flag.Visit(func(f *flag.Flag) { delete(limits, f.Name) })
 	for name, value := range limits {
 		if err := flag.Set(name, value); err != nil {
@@ -69,6 +69,7 @@ type machine struct {
 	again  *rdb.Broker // sends every call twice
 	model  *model
 
+	steps   int              // that were checked
 	serial  int              // makes names that are new
 	tokens  []string         // of all fetches
 	created []rdb.NewTask    // that may be made again
@@ -76,11 +77,18 @@ type machine struct {
 	sets    []rdb.StagedSet  // of all calls, held or not
 }
 
-func newMachine(r *redistest.Redis, again *rdb.Broker) *machine {
-	b := r.Broker()
+func newMachine(r *redistest.Redis, repeating redis.UniversalClient) *machine {
+	b := newModelBroker(r.Client())
+	return &machine{
+		ctx: context.Background(), client: r.Client(), broker: b, again: newModelBroker(repeating), model: newModel(b, "q", "q:2"),
+		tokens: []string{"none"},
+	}
+}
+
+func newModelBroker(client redis.UniversalClient) *rdb.Broker {
+	b := rdb.New(client, "")
 	b.LimitArchive(modelArchive)
-	again.LimitArchive(modelArchive)
-	return &machine{ctx: context.Background(), client: r.Client(), broker: b, again: again, model: newModel(b, "q", "q:2"), tokens: []string{"none"}}
+	return b
 }
 
 func (m *machine) run(t *rapid.T) {
@@ -104,6 +112,13 @@ func (m *machine) run(t *rapid.T) {
 		"useSets":        m.useSets,
 		"sweepGroups":    m.sweepGroups,
 		"passGroupTime":  m.passGroupTime,
+
+		"change":        m.change,
+		"changeAll":     m.changeAll,
+		"updateMessage": m.updateMessage,
+		"removeQueue":   m.removeQueue,
+		"inspect":       m.inspect,
+		"recoverBroken": m.recoverBroken,
 	}
 	for name, action := range actions {
 		actions[name] = func(t *rapid.T) {
@@ -132,6 +147,9 @@ func (m *machine) check(t *rapid.T) {
 	}
 	for _, v := range found {
 		t.Errorf("broken invariant: %v", v)
+	}
+	if m.steps++; m.steps%10 == 0 {
+		m.diagnose(t)
 	}
 	m.ageArchives(t)
 }

@@ -1,0 +1,194 @@
+package rdb_test
+
+import (
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/wire"
+)
+
+// modelStates are all states.
+var modelStates = []wire.State{
+	wire.StatePending, wire.StateActive, wire.StateScheduled, wire.StateRetry, wire.StateArchived, wire.StateCompleted, wire.StateAggregating,
+}
+
+// shown is what an Inspector is shown of a task. Times are unix seconds, 0 where there is none.
+type shown struct {
+	ID, Queue, Group, Message, Result string
+	State                             wire.State
+	Orphaned                          bool
+	ProcessAt, Since                  int64
+}
+
+func showInfo(infos []*rdb.TaskInfo) []shown {
+	list := make([]shown, 0, len(infos))
+	for _, info := range infos {
+		s := shown{ID: info.ID, Queue: info.Queue, Group: info.Group, Result: string(info.Result), State: info.State, Orphaned: info.Orphaned}
+		if info.Message != nil {
+			encoded, _ := info.Message.Encode() // "" is what no task has
+			s.Message = string(encoded)
+		}
+		s.ProcessAt, s.Since = unixOrNone(info.ProcessAt), unixOrNone(info.Since)
+		list = append(list, s)
+	}
+	return list
+}
+
+func unixOrNone(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return at.Unix()
+}
+
+func (q *modelQueue) show(tasks []*modelTask, now int64) []shown {
+	list := make([]shown, 0, len(tasks))
+	for _, t := range tasks {
+		s := shown{ID: t.id, Queue: q.keys.Name, Group: t.group, Message: t.message, Result: t.result, State: t.state}
+		switch t.state {
+		case wire.StateActive:
+			s.Orphaned = t.at.unix < now
+		case wire.StateScheduled:
+			s.ProcessAt, s.Since = t.at.unix, t.at.unix
+		case wire.StateRetry:
+			s.ProcessAt = t.at.unix
+		case wire.StatePending, wire.StateArchived, wire.StateAggregating:
+			s.Since = t.at.unix
+		case wire.StateCompleted:
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// inspect lists and counts what there is.
+func (m *machine) inspect(t *rapid.T) {
+	q := m.pickQueue(t)
+	m.inspectStats(t, q)
+	state, group := pick(t, "state", modelStates...), pick(t, "group", "g", "g:h")
+
+	all := q.show(q.listed(state, group), m.model.now)
+	offset, limit := pick(t, "offset", 0, 0, 1, 2, 5), pick(t, "limit", 30, 1, 2, 3)
+	infos, err := m.broker.ListTasks(m.ctx, q.keys.Name, state, group, offset, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := min(offset, len(all))
+	expect(t, "page", all[from:min(from+limit, len(all))], showInfo(infos))
+
+	if state == wire.StateAggregating {
+		if oneIn(t, 2, "all groups") {
+			group = ""
+		}
+		all = q.show(slices.DeleteFunc(q.in(state), func(task *modelTask) bool { return group != "" && task.group != group }), m.model.now)
+	}
+	walk, err := m.broker.Walk(q.keys.Name, state, group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var met []*rdb.TaskInfo
+	n := pick(t, "n", 1, 2, 50)
+	for {
+		infos, looked, err := walk.Next(m.ctx, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if looked == 0 {
+			break
+		}
+		if looked > n || len(infos) > looked || len(met) > len(all) {
+			t.Fatalf("a walk looked at %d, and told %d", looked, len(infos))
+		}
+		met = append(met, infos...)
+	}
+	switch {
+	case state == wire.StateAggregating && group == "":
+		slices.SortStableFunc(all, func(a, b shown) int { return compareText(a.Group, b.Group) })
+		slices.SortStableFunc(met, func(a, b *rdb.TaskInfo) int { return compareText(a.Group, b.Group) })
+	case state == wire.StatePending || state == wire.StateActive:
+		slices.Reverse(all)
+	}
+	expect(t, "walk", all, showInfo(met))
+}
+
+func compareText(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func (m *machine) inspectStats(t *rapid.T, q *modelQueue) {
+	want := &rdb.QueueStats{
+		Sizes: map[wire.State]int{}, Groups: len(q.groups()), Paused: q.paused, ProcessedTotal: int64(q.processed), FailedTotal: int64(q.failed),
+	}
+	for _, state := range modelStates {
+		want.Sizes[state] = len(q.in(state))
+	}
+	oldest := int64(0)
+	for _, id := range q.pending[:min(10, len(q.pending))] {
+		if at := q.tasks[id].at.unix; oldest == 0 || at < oldest {
+			oldest = at
+		}
+	}
+	got, err := m.broker.Stats(m.ctx, q.keys.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if unixOrNone(got.Oldest) != oldest || got.Now.Unix() < m.model.now-slack || got.ProcessedToday > got.ProcessedTotal || got.FailedToday > got.FailedTotal {
+		t.Errorf("stats: %+v, the oldest task is of %d", got, oldest)
+	}
+	got.Oldest, got.Now, got.ProcessedToday, got.FailedToday = time.Time{}, time.Time{}, 0, 0 // a test may run past midnight
+	expect(t, "stats", want, got)
+	groups, err := m.broker.Groups(m.ctx, q.keys.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "groups", q.groups(), groups)
+}
+
+// diagnose has the doctor look. All that it may find are sets whose tasks were all set aside.
+func (m *machine) diagnose(t *rapid.T) {
+	found := func(repair bool) (keys []string) {
+		for f, err := range m.broker.Diagnose(m.ctx, rdb.Diagnosis{Repair: repair}) {
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case f.Kind == rdb.StaleAggregationSet:
+				keys = append(keys, f.Detail)
+			default:
+				t.Errorf("the doctor found: %+v", f)
+			}
+		}
+		slices.Sort(keys)
+		return keys
+	}
+	var want []string
+	for _, q := range m.model.queues {
+		for _, key := range q.setKeys() {
+			if len(q.staged(key)) == 0 {
+				want = append(want, key+" has no tasks")
+			}
+		}
+	}
+	slices.Sort(want)
+	expect(t, "findings", want, found(false))
+	if len(want) > 0 {
+		return
+	}
+	before, err1 := takeSnapshot(m.ctx, m.client)
+	expect(t, "findings", want, found(true))
+	after, err2 := takeSnapshot(m.ctx, m.client)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	if !before.equal(after) {
+		expect(t, "a repair changed what Redis holds", before, after)
+	}
+}
