@@ -206,8 +206,11 @@ func (r *record) overlaps() (found []string) {
 		for i, a := range runs {
 			for _, b := range runs[:i] {
 				if (a.end == 0 || b.start < a.end) && (b.end == 0 || a.start < b.end) {
-					found = append(found, fmt.Sprintf("%s: %s from %d to %d, %s from %d to %d",
-						id, a.child.name, a.start, a.end, b.child.name, b.start, b.end))
+					var all strings.Builder
+					for _, run := range runs {
+						fmt.Fprintf(&all, " %s %d from %d to %d;", run.child.name, run.child.cmd.Process.Pid, run.start, run.end)
+					}
+					found = append(found, id+":"+all.String())
 				}
 			}
 		}
@@ -215,4 +218,6 @@ func (r *record) overlaps() (found []string) {
 	return found
 }
 
-func newRecord() *record { return &record{runs: make(map[string][]*run), members: make(map[string]int)} }
+func newRecord() *record {
+	return &record{runs: make(map[string][]*run), members: make(map[string]int)}
+}

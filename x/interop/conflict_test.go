@@ -89,6 +89,31 @@ func TestALockExpiresOnBothSides(t *testing.T) {
 	})
 }
 
+// TestALockOfAGroupedTask shows what becomes of the lock of a task in a group. The reference does not put it into the task's hash, and
+// does not give it up when the group is aggregated or the task deleted: its clients are refused until it expires. Those of this
+// library take over a lock whose holder is gone.
+func TestALockOfAGroupedTask(t *testing.T) {
+	bothWays(t, func(s *site, a, b side.Library) {
+		mine, other := s.client(a), s.client(b)
+		task := side.Task{Type: "t", Payload: []byte("p"), ID: "first", Group: "g", Unique: time.Hour}
+		s.enqueue(mine, task)
+		s.check() // the lock has a holder
+		task.ID = "second"
+		if _, err := other.Enqueue(task); !errors.Is(err, b.Errors().Duplicate) {
+			s.Errorf("a second one: %v", err)
+		}
+		srv := s.serve(b, side.Config{Aggregate: aggregateMembers}, work)
+		s.eventually("the group to be aggregated", func() bool {
+			_, err := s.inspector(b).Task("default", "first")
+			return errors.Is(err, b.Errors().TaskNotFound)
+		})
+		srv.Shutdown()
+		// Of both sides, it is this library's client that finds the lock free.
+		task.ID, task.Group = "third", ""
+		s.enqueue(s.client(libraries["ours"]), task)
+	})
+}
+
 // TestATaskIDIsTakenOnBothSides shows that an ID of one side conflicts with the other's in every state, until its task is gone.
 func TestATaskIDIsTakenOnBothSides(t *testing.T) {
 	bothWays(t, func(s *site, a, b side.Library) {
