@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func TestATaskArrivesAsItWasSent(t *testing.T) {
 		}
 		for range payloads {
 			j := receive(s, jobs, "all tasks to run")
-			if string(j.Payload) != string(payloads[j.Type]) || !maps.Equal(j.Headers, headers) {
+			if !bytes.Equal(j.Payload, payloads[j.Type]) || !maps.Equal(j.Headers, headers) {
 				s.Errorf("%s arrived as %.100q with headers %q", j.Type, j.Payload, j.Headers)
 			}
 			if j.ID != sent[j.Type] || j.Queue != "other" || j.Retried != 0 || j.MaxRetry != 7 {
@@ -145,7 +146,7 @@ func TestAResultIsReadBack(t *testing.T) {
 		s.enqueue(s.client(a), side.Task{Type: "t", ID: "kept", Retention: time.Hour}, side.Task{Type: "t", ID: "brief", Retention: time.Second})
 		for name, l := range libraries {
 			info := s.await(s.inspector(l), "kept", "completed")
-			if string(info.Result) != string(result) || info.Retention != time.Hour || info.CompletedTime.Before(began.Truncate(time.Second)) {
+			if !bytes.Equal(info.Result, result) || info.Retention != time.Hour || info.CompletedTime.Before(began.Truncate(time.Second)) {
 				s.Errorf("%s inspector: %+v", name, info)
 			}
 		}
