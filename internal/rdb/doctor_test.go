@@ -73,6 +73,26 @@ func TestDiagnoseFindsNothingInSoundData(t *testing.T) {
 	})
 }
 
+// Other libraries leave the lock of a task with a group out of its hash: only the message knows of it.
+func TestDiagnoseKeepsTheLockThatOnlyTheMessageKnows(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		ctx, client, keys := context.Background(), r.Client(), r.Broker().Keys("q")
+		m := redistest.Message("q", "t1")
+		m.Group, m.UniqueKey = "g", "asynq:{q}:unique:test:1"
+		task := redistest.NewTask(t, "q", "t1")
+		task.Message, task.Group, task.Lock, task.LockTTL = redistest.Encode(t, m), "g", m.UniqueKey, 60
+		r.Make(t, task)
+		must(t, client.HDel(ctx, keys.Task("t1"), "unique_key"))
+		if got := diagnose(t, r.Broker(), rdb.Diagnosis{Repair: true}); len(got) > 0 || client.Exists(ctx, m.UniqueKey).Val() != 1 {
+			t.Errorf("found %q", got)
+		}
+		must(t, client.HSet(ctx, keys.Task("t1"), "unique_key", "asynq:{q}:unique:test:2"))
+		if got := diagnose(t, r.Broker(), rdb.Diagnosis{Repair: true}); len(got) != 1 || client.Exists(ctx, m.UniqueKey).Val() != 0 {
+			t.Errorf("of a lock that the task's hash denies, found %q", got)
+		}
+	})
+}
+
 // Every kind is reported, mended, and gone after that; and what it was about is where it can run.
 func TestDiagnose(t *testing.T) {
 	const p = "asynq:{q}:"
