@@ -50,7 +50,9 @@ func (m *machine) stage(t *rapid.T) {
 	}
 	for i, plan := range plans {
 		if want := plan.describe(); slices.Equal(want, got) || i == len(plans)-1 {
-			expect(t, "stage", want, got)
+			if expect(t, "stage", want, got); t.Failed() {
+				return
+			}
 			q.stage(plan, keys, m.model.now)
 			break
 		}
@@ -106,9 +108,9 @@ func (m *machine) pickSet(t *rapid.T, q *modelQueue) *rdb.StagedSet {
 	return &set
 }
 
-// pickSets draws up to three sets, each once.
+// pickSets draws up to four sets, each once.
 func (m *machine) pickSets(t *rapid.T, q *modelQueue) (sets []*rdb.StagedSet) {
-	for range rapid.IntRange(1, 3).Draw(t, "sets") {
+	for range pick(t, "sets", 1, 2, 3, 4) {
 		if s := m.pickSet(t, q); s != nil && !slices.ContainsFunc(sets, func(o *rdb.StagedSet) bool { return o.Key == s.Key }) {
 			sets = append(sets, s)
 		}
@@ -152,6 +154,7 @@ func (m *machine) handOver(t *rapid.T) {
 		case len(tasks) > 0 && oneIn(t, 8, "ID of one of them"):
 			n.ID = tasks[0].id
 		}
+		n.Message = m.newMessage(t, q, n.ID)
 		items = append(items, &rdb.HandOver{Set: set, Task: *n})
 	}
 	b := m.anyBroker(t)
@@ -222,8 +225,14 @@ func (m *machine) useSets(t *rapid.T) {
 	case "set aside":
 		for _, s := range sets[:min(1, len(sets))] {
 			id := pick(t, "id", append(q.ids(), "none")...)
-			if tasks := taskIDs(q.staged(s.Key)); len(tasks) > 0 && !oneIn(t, 4, "any task") {
+			if tasks := taskIDs(q.staged(s.Key)); len(tasks) > 0 && !oneIn(t, 8, "any task") {
 				id = pick(t, "id", tasks...)
+			}
+			if oneIn(t, 3, "fell back") {
+				if err := b.Regroup(m.ctx, q.keys.Name, []*rdb.StagedSet{s}); err != nil {
+					t.Error(err)
+				}
+				q.regroup(s.Key, m.model.now)
 			}
 			q.setAside(s.Key, id, m.model.now)
 			if err := b.SetAsideStaged(m.ctx, s, id); err != nil {

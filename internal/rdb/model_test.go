@@ -39,7 +39,7 @@ func TestModel(t *testing.T) {
 // limit makes the test short, where the command line does not say how long it is.
 func limit(t *testing.T) {
 	t.Helper()
-	limits := map[string]string{"rapid.checks": "40", "rapid.steps": "100"}
+	limits := map[string]string{"rapid.checks": "30", "rapid.steps": "100"}
 	flag.Visit(func(f *flag.Flag) { delete(limits, f.Name) })
 	for name, value := range limits {
 		if err := flag.Set(name, value); err != nil {
