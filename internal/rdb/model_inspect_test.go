@@ -66,9 +66,12 @@ func (q *modelQueue) show(tasks []*modelTask, now int64) []shown {
 
 // inspect lists and counts what there is.
 func (m *machine) inspect(t *rapid.T) {
-	q := m.pickQueue(t)
+	q := m.pickGroupQueue(t)
 	m.inspectStats(t, q)
 	state, group := pick(t, "state", modelStates...), pick(t, "group", "g", "g:h")
+	if len(q.sets) > 0 && oneIn(t, 2, "aggregating") {
+		state = wire.StateAggregating
+	}
 
 	all := q.show(q.listed(state, group), m.model.now)
 	offset, limit := pick(t, "offset", 0, 0, 1, 2, 5), pick(t, "limit", 30, 1, 2, 3)
