@@ -144,7 +144,7 @@ type HandOver struct {
 const spentTTL = 24 * time.Hour
 
 // HandOver makes the tasks that sets of one queue were aggregated into, and deletes the tasks that they were made of, in one
-// transition for each set.
+// transition for each set, of which each is named once.
 func (b *Broker) HandOver(ctx context.Context, queue string, items []*HandOver) {
 	q := b.queues.get(queue)
 	for len(items) > 0 {

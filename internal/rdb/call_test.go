@@ -231,7 +231,7 @@ func look(t *testing.T, b *rdb.Broker) {
 // recordingBroker returns a broker whose script calls are recorded.
 func recordingBroker(t *testing.T, r *redistest.Redis) (*rdb.Broker, *scriptCalls) {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: r.Addr, DB: r.DB})
+	client := redis.NewClient(&redis.Options{Addr: r.Addr, DB: r.DB, ReadTimeout: time.Minute}) // miniredis is slow under the race detector
 	t.Cleanup(func() { _ = client.Close() })
 	recorded := &scriptCalls{calls: make(map[string][]scriptCall)}
 	client.AddHook(recorded)
