@@ -21,9 +21,10 @@ if codes then
 end
 local made, ids = {}, {}
 codes = {}
+local free = redis.call("EXISTS", unpack(KEYS, 4)) == 0
 for i = 1, n do
   local a = 4 * i - 1
-  codes[i] = creatable(KEYS[i + 3], ARGV[a], ARGV[a + 2], ARGV[1], made)
+  codes[i] = creatable(KEYS[i + 3], ARGV[a], ARGV[a + 2], ARGV[1], made, free)
 end
 local _, _, now_ns = clock()
 for i = 1, n do

@@ -46,7 +46,7 @@ if #ids == 0 then
   return { code, now_ms, 0 }
 end
 local reply, taken, leases, seen = { code, now_ms, 0 }, {}, {}, {}
-local expiry = now + tonumber(ARGV[3]) + (us > 0 and 1 or 0)
+local expiry = string.format("%d", now + ARGV[3] + (us > 0 and 1 or 0)) -- as a number it would be printed once for each task
 for i = #ids, 1, -1 do
   local id = ids[i]
   local f = fields(ARGV[1] .. id, "state", "msg")

@@ -22,9 +22,10 @@ if codes then
 end
 local made, new, entries = {}, {}, {}
 codes = {}
+local free = redis.call("EXISTS", unpack(KEYS, 4)) == 0
 for i = 1, n do
   local a = 6 * i - 3
-  codes[i] = creatable(KEYS[i + 3], ARGV[a], ARGV[a + 2], ARGV[1], made)
+  codes[i] = creatable(KEYS[i + 3], ARGV[a], ARGV[a + 2], ARGV[1], made, free)
 end
 for i = 1, n do
   if codes[i] == OK then

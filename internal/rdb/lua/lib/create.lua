@@ -1,9 +1,10 @@
--- creatable(task, id, lock, prefix, made) says whether a new task may be made: OK, CONFLICT or DUPLICATE. Where both another task
+-- creatable(task, id, lock, prefix, made, free) says whether a new task may be made: OK, CONFLICT or DUPLICATE. Where both another task
 -- has the ID and another holds the lock, the lock is what the caller hears of. It writes nothing but made, in which it keeps the
 -- tasks that this call will make, and the locks with who will hold them.
 --
 -- A lock whose holder is gone is nobody's: it is taken over.
-local function creatable(task, id, lock, prefix, made)
+-- free says that no task of the call exists, as one EXISTS for all of them told: nearly always that is so.
+local function creatable(task, id, lock, prefix, made, free)
   if lock ~= "" then
     local holder = redis.pcall("GET", lock)
     if type(holder) == "table" then
@@ -18,7 +19,7 @@ local function creatable(task, id, lock, prefix, made)
       return DUPLICATE
     end
   end
-  if made[task] or redis.call("EXISTS", task) == 1 then
+  if made[task] or not free and redis.call("EXISTS", task) == 1 then
     return CONFLICT
   end
   made[task] = true
