@@ -66,11 +66,13 @@ func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 			runner.Loop{Name: "forwarder", Stage: stageIntake, Tick: forwarder.Tick, Wake: forwarder.Wake()},
 			runner.Loop{Name: "recoverer", Stage: stageIntake, Tick: recoverer.Tick},
 			runner.Loop{Name: "janitor", Stage: stageIntake, Tick: janitor.Tick, Jitter: jitter},
-			runner.Loop{Name: "pump", Stage: stageWork, Tick: pump.Turn, Wake: pump.Wake()},
 			runner.Loop{Name: "leases", Stage: stageWork, Tick: pump.ExtendLeases},
 			runner.Loop{Name: "ended leases", Stage: stageWork, Tick: pump.WatchLeases},
 			runner.Loop{Name: "stuck handlers", Stage: stageWork, Tick: pump.WatchStuck},
 		)
+		for _, trip := range pump.Trips() {
+			table = append(table, runner.Loop{Name: "pump", Stage: stageWork, Tick: trip.Turn, Wake: trip.Wake()})
+		}
 		if queues := srv.groupQueues(lane); len(queues) > 0 {
 			aggregator := loops.NewAggregator(srv.broker, queues, srv.log)
 			table = append(table,

@@ -269,7 +269,7 @@ func TestCancel(t *testing.T) {
 		r.addSilently("q", "a")
 		r.addSilently("q", "b")
 		for _, p := range r.pumps {
-			if _, err := p.Turn(context.Background()); err != nil {
+			if _, err := p.trips[0].Turn(context.Background()); err != nil {
 				t.Error(err)
 			}
 		}

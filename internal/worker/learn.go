@@ -10,31 +10,36 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// learn takes in the answers of a turn. The error is the one that cut the connection, if one did.
-func (p *Pump) learn(sent int64) error {
+// learn takes in the answers of a turn, and reports whether it brought tasks. The error is the one that cut the connection, if one did.
+func (t *Trip) learn(sent int64) (begun bool, cut error) {
 	now := time.Now()
-	cut := p.learnUndone(now)
-	for _, f := range p.turn.Fetch {
-		if err := p.learnFetched(f, sent, now); err != nil {
+	cut = t.learnUndone(now)
+	for _, f := range t.turn.Fetch {
+		begun = begun || len(f.Tasks) > 0
+		if err := t.learnFetched(f, sent, now); err != nil {
 			cut = err
 		}
 	}
-	if err := p.learnSettled(now); err != nil {
+	if err := t.learnSettled(now); err != nil {
 		cut = err
 	}
-	clear(p.turn.Settle) // keep no settled task's memory while resting
-	clear(p.turn.Fetch)
-	p.landed()
-	return cut
+	clear(t.turn.Settle) // keep no settled task's memory while resting
+	clear(t.turn.Fetch)
+	t.landed()
+	return begun, cut
 }
 
 // learnUndone notes which fetches are undone. The error is the one that cut the connection: the loop backs off then.
-func (p *Pump) learnUndone(now time.Time) (cut error) {
+func (t *Trip) learnUndone(now time.Time) (cut error) {
+	p := t.Pump
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.doubts = slices.DeleteFunc(p.doubts, func(d *doubt) bool {
+		if !slices.Contains(t.undos, d) {
+			return false
+		}
+		d.sent = false
 		switch {
-		case !d.sent:
 		case rdb.Refused(d.undo.Err):
 			q := p.queue(d.undo.Queue)
 			p.refused(q, now, d.undo.Err)
@@ -54,6 +59,7 @@ func (p *Pump) learnUndone(now time.Time) (cut error) {
 		}
 		return false
 	})
+	t.undos = t.undos[:0]
 	for _, q := range p.queues {
 		q.doubted = slices.ContainsFunc(p.doubts, func(d *doubt) bool { return d.undo.Queue == q.name && !d.undone })
 	}
@@ -73,18 +79,20 @@ func (p *Pump) learnFetched(f *rdb.Fetch, sent int64, now time.Time) error {
 		return nil
 	case f.Err != nil:
 		q.doubted = true
-		p.mu.Unlock()
-		p.slots.release(f.N)
 		final := now.Add(fetchPatience)
 		if f.NotAfter == 0 {
 			final = now.Add(p.cfg.Lease)
 		}
 		p.doubts = append(p.doubts, &doubt{undo: rdb.Undo{Queue: f.Queue, Token: f.Token}, due: now, final: final})
+		p.mu.Unlock()
+		p.slots.release(f.N)
 		return f.Err
 	case f.Code == rdb.CodePaused || f.Code == rdb.CodeCapped:
 		q.dry, q.shut, q.credit = true, true, 0
 	case f.Code == rdb.CodeOK && !f.More:
 		q.dry, q.shut, q.credit = !toldAgain, false, 0
+	case f.Code == rdb.CodeOK:
+		q.dry = false // the other trip may have found it empty before
 	}
 	q.fails = 0
 	p.clock.learn(f.Now, now)
@@ -138,11 +146,12 @@ func (p *Pump) begin(f *rdb.Fetch, t rdb.Fetched, fetchedAt int64) {
 }
 
 // learnSettled closes the attempts that are settled, and keeps the others to be sent again with the same token.
-func (p *Pump) learnSettled(now time.Time) error {
+func (t *Trip) learnSettled(now time.Time) error {
 	var cut error
+	p := t.Pump
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, a := range p.sent {
+	for _, a := range t.sent {
 		s, q := &a.settlement, p.queue(a.Queue)
 		switch {
 		case s.Err == nil:
@@ -159,13 +168,20 @@ func (p *Pump) learnSettled(now time.Time) error {
 		a.tries++
 		p.unsettled = append(p.unsettled, a)
 	}
-	clear(p.sent)
-	p.sent = p.sent[:0]
+	clear(t.sent)
+	t.sent = t.sent[:0]
 	for _, q := range p.queues {
 		q.owed = 0
 	}
 	for _, a := range p.unsettled {
 		p.queue(a.Queue).owed++
+	}
+	for _, other := range p.trips {
+		for _, a := range other.sent {
+			if a.tries > 0 {
+				p.queue(a.Queue).owed++
+			}
+		}
 	}
 	return cut
 }

@@ -2,8 +2,6 @@ package worker
 
 import (
 	"cmp"
-	"context"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -22,6 +20,9 @@ const (
 	// task would cost more of a round trip. With more slots it does better not to wait: while Redis works on one half of them,
 	// the handlers work on the other.
 	fewSlots = 32
+	// minSecond is how many outcomes a second trip leaves with at least, while the first is on its way: each has a cost of its own. Where
+	// half of the slots are fewer there is no second trip.
+	minSecond = 25
 	// fetchPatience is how long after it was sent a fetch may still be executed. It is longer than a reply may take.
 	fetchPatience = 10 * time.Second
 	// The pause before a queue is asked again that refused a turn, doubled with each refusal in a row.
@@ -38,23 +39,23 @@ type Pump struct {
 	waiter Waiter
 	wake   chan struct{} // ends the rest between two turns
 
-	// Of the turn alone: no other goroutine touches these.
-	turn      rdb.Turn
-	unsettled []*Attempt // finished, and not in this turn
-	sent      []*Attempt // whose settlements are in this turn
-	doubts    []*doubt
-	nextLook  time.Time // at queues whose tasks may come without a marker
-	clock     redisClock
-	begun     uint64 // attempts so far
+	trips []*Trip
+	batch int // finished tasks that are worth a second trip while the first is on its way
 
-	mu       sync.Mutex
-	queues   []*queueState // most important first
-	finished []*Attempt    // since the last turn
-	open     []*Attempt    // not settled yet
-	inFlight bool          // the turn that is on its way fetches
-	waiting  []string      // the queues that the waiter waits for now; nil: it does not wait
-	roused   bool          // the waiter was told that the queues are others now
-	waitWake chan struct{} // ends the waiter loop's rest
+	mu        sync.Mutex
+	queues    []*queueState // most important first
+	finished  []*Attempt    // since the last turn
+	unsettled []*Attempt    // finished, but not through with their last turn
+	open      []*Attempt    // not settled yet
+	begun     uint64        // attempts so far
+	flying    int           // trips that are out
+	failed    *Trip         // whose last turn did not go through
+	doubts    []*doubt
+	clock     redisClock
+	nextLook  time.Time     // at queues whose tasks may come without a marker
+	waiting   []string      // the queues that the waiter waits for now; nil: it does not wait
+	roused    bool          // the waiter was told that the queues are others now
+	waitWake  chan struct{} // ends the waiter loop's rest
 }
 
 // doubt is a fetch whose reply was lost.
@@ -63,7 +64,7 @@ type doubt struct {
 	due    time.Time // when to undo it
 	begun  time.Time // when the undo that is on began to look through the leases
 	final  time.Time // after which it can no longer be executed: the undo after that is the last
-	sent   bool      // in this turn
+	sent   bool      // in a turn that is on its way
 	undone bool      // once at least
 }
 
@@ -101,11 +102,16 @@ func newPump(pool *Pool, lane []string, waiter Waiter) *Pump {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.name, b.name))
 	})
 	p.demand = pool.slots.join(p.signal)
+	p.batch = max(minSecond, pool.cfg.Concurrency*2/5)
+	p.trips = append(p.trips, &Trip{Pump: p})
+	if p.batch <= pool.cfg.Concurrency/2 {
+		p.trips = append(p.trips, &Trip{Pump: p})
+	}
 	return p
 }
 
-// Wake ends the rest between two turns.
-func (p *Pump) Wake() <-chan struct{} { return p.wake }
+// Trips are the pump's turns, each to be made by a loop of its own.
+func (p *Pump) Trips() []*Trip { return p.trips }
 
 func (p *Pump) signal() { notify(p.wake) }
 
@@ -120,93 +126,11 @@ func notify(ch chan struct{}) {
 func (p *Pump) finish(a *Attempt) {
 	p.mu.Lock()
 	p.finished = append(p.finished, a)
+	leave := p.worthATrip()
 	p.mu.Unlock()
-	p.signal()
-}
-
-// Turn is one round trip: settle what has finished, fetch for the free slots. It is the pump loop's tick: the duration is how
-// long there is nothing to do, unless woken.
-func (p *Pump) Turn(ctx context.Context) (time.Duration, error) {
-	now := time.Now()
-	if err := p.look(ctx, now); err != nil {
-		p.slots.setHealthy(p.demand, false)
-		return 0, err
+	if leave {
+		p.signal()
 	}
-	p.plan(now)
-	if p.turn.Empty() {
-		p.rouseWaiter(ctx)
-		return p.rest(now), nil
-	}
-	sent, before := uptime(), p.begun
-	p.cfg.Broker.Turn(ctx, &p.turn)
-	err := p.learn(sent)
-	p.slots.setHealthy(p.demand, err == nil)
-	p.rouseWaiter(ctx)
-	if p.begun > before && p.cfg.Concurrency <= fewSlots {
-		runtime.Gosched()
-	}
-	return 0, err
-}
-
-// plan decides what this turn does.
-func (p *Pump) plan(now time.Time) {
-	t := &p.turn
-	t.Undo, t.Settle, t.Fetch = t.Undo[:0], t.Settle[:0], t.Fetch[:0]
-	for _, d := range p.doubts {
-		if d.sent = !now.Before(d.due); d.sent {
-			if d.undo.Begins() {
-				d.begun = now
-			}
-			t.Undo = append(t.Undo, &d.undo)
-		}
-	}
-
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.unsettled = append(p.unsettled, p.finished...)
-	clear(p.finished)
-	p.finished = p.finished[:0]
-	later := p.unsettled[:0]
-	for _, a := range p.unsettled {
-		if now.Before(p.queue(a.Queue).retryAt) {
-			later = append(later, a)
-			continue
-		}
-		p.sent = append(p.sent, a)
-		t.Settle = append(t.Settle, &a.settlement)
-	}
-	clear(p.unsettled[len(later):])
-	p.unsettled = later
-
-	if !p.pool.fetching.Load() {
-		p.slots.reserve(p.demand, 0, 0)
-		return
-	}
-	var ready []*queueState
-	weight, priority := 0, 0
-	for _, q := range p.queues {
-		if q.shut && slices.ContainsFunc(t.Settle, func(s *rdb.Settlement) bool { return s.Queue == q.name }) {
-			q.shut, q.dry = false, false // a task of it ends in this very turn, before the fetch: there may be room again
-		}
-		if q.ready(now) {
-			ready = append(ready, q)
-			weight += q.weight
-			priority = max(priority, q.weight)
-		}
-	}
-	free := p.slots.reserve(p.demand, weight, priority)
-	used := 0
-	share(free, ready, p.cfg.Strict, func(q *queueState, n int) {
-		n = min(n, maxFetch)
-		used += n
-		q.asked, q.told = q.told, false
-		t.Fetch = append(t.Fetch, &rdb.Fetch{
-			Queue: q.name, N: n, Token: p.token(), Lease: p.cfg.Lease, MaxActive: q.maxActive,
-			NotAfter: p.clock.in(fetchPatience, now),
-		})
-	})
-	p.slots.release(free - used)
-	p.inFlight = len(t.Fetch) > 0
 }
 
 // token makes a token that no other fetch has.

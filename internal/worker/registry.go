@@ -2,9 +2,9 @@ package worker
 
 // register notes an attempt as open: its lease is extended until it is settled.
 func (p *Pump) register(a *Attempt) {
+	p.mu.Lock()
 	p.begun++
 	a.number = p.begun
-	p.mu.Lock()
 	a.index = len(p.open)
 	p.open = append(p.open, a)
 	p.mu.Unlock()
@@ -23,11 +23,11 @@ func (p *Pump) unregister(a *Attempt) {
 }
 
 // landed notes that the answers of a turn have been taken in.
-func (p *Pump) landed() {
-	p.mu.Lock()
-	p.inFlight = false
-	p.mu.Unlock()
-	notify(p.pool.drained)
+func (t *Trip) landed() {
+	t.mu.Lock()
+	t.fetching = false
+	t.mu.Unlock()
+	notify(t.pool.drained)
 }
 
 // each calls f for every open attempt that satisfies keep, without the lock.
@@ -50,8 +50,10 @@ func (p *Pump) openCount() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := len(p.open)
-	if p.inFlight {
-		n++
+	for _, t := range p.trips {
+		if t.fetching {
+			n++
+		}
 	}
 	for _, q := range p.queues {
 		if q.doubted {

@@ -17,10 +17,12 @@ const waitTimeout = 10 * time.Second
 // look asks, every CheckInterval, whether dry queues have tasks that came without a marker: from other libraries' processes, or
 // with a marker that was lost with the server that popped it.
 func (p *Pump) look(ctx context.Context, now time.Time) error {
+	p.mu.Lock()
 	if now.Before(p.nextLook) || !p.pool.fetching.Load() {
+		p.mu.Unlock()
 		return nil
 	}
-	p.mu.Lock()
+	p.nextLook = now.Add(p.cfg.CheckInterval)
 	var dry []string
 	for _, q := range p.queues {
 		if q.dry && !now.Before(q.retryAt) {
@@ -28,7 +30,6 @@ func (p *Pump) look(ctx context.Context, now time.Time) error {
 		}
 	}
 	p.mu.Unlock()
-	p.nextLook = now.Add(p.cfg.CheckInterval)
 	if len(dry) == 0 || p.slots.available() == 0 {
 		return nil
 	}
@@ -57,11 +58,14 @@ func (p *Pump) rest(now time.Time) time.Duration {
 			at = t
 		}
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.flying > 0 {
+		return untilWoken // whoever is back first sees to everything
+	}
 	for _, d := range p.doubts {
 		sooner(d.due)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	fetching := p.pool.fetching.Load()
 	for _, q := range p.queues {
 		if now.Before(q.retryAt) { // also while not fetching: outcomes may be held back until then

@@ -173,7 +173,7 @@ func oneQueue(t testing.TB, concurrency int) *rig {
 
 // turn makes one turn, and lets the handlers go on.
 func (r *rig) turn() (time.Duration, error) {
-	rest, err := r.pump.Turn(context.Background())
+	rest, err := r.pump.trips[0].Turn(context.Background())
 	synctest.Wait()
 	return rest, err
 }
@@ -214,11 +214,13 @@ func (r *rig) run() (loops *runner.Runner) {
 	for _, p := range r.pumps {
 		table = append(table,
 			runner.Loop{Name: "waiter", Stage: stageIntake, Tick: p.Wait, Wake: p.WaitWake()},
-			runner.Loop{Name: "pump", Stage: stageWork, Tick: p.Turn, Wake: p.Wake()},
 			runner.Loop{Name: "leases", Stage: stageWork, Tick: p.ExtendLeases},
 			runner.Loop{Name: "ended leases", Stage: stageWork, Tick: p.WatchLeases},
 			runner.Loop{Name: "stuck handlers", Stage: stageWork, Tick: p.WatchStuck},
 		)
+		for _, trip := range p.trips {
+			table = append(table, runner.Loop{Name: "pump", Stage: stageWork, Tick: trip.Turn, Wake: trip.Wake()})
+		}
 	}
 	loops = runner.New(runner.Options{Log: r.cfg.Log}, table...)
 	loops.Start(context.Background())

@@ -201,11 +201,15 @@ func TestUndoIsRepeated(t *testing.T) {
 func TestUndoInParts(t *testing.T) {
 	now := time.Now()
 	p := &Pump{cfg: oneQueue(t, 1).cfg}
-	d := &doubt{undo: rdb.Undo{Queue: "q", Cursor: "17"}, due: now, final: now.Add(time.Hour), sent: true}
+	d := &doubt{undo: rdb.Undo{Queue: "q", Cursor: "17"}, due: now, final: now.Add(time.Hour)}
 	p.doubts = []*doubt{d}
+	trip, sent := &Trip{Pump: p}, true
 	learn := func(now time.Time) {
 		t.Helper()
-		if err := p.learnUndone(now); err != nil {
+		if sent {
+			trip.undos = []*doubt{d}
+		}
+		if err := trip.learnUndone(now); err != nil {
 			t.Error(err)
 		}
 	}
@@ -218,12 +222,12 @@ func TestUndoInParts(t *testing.T) {
 	if len(p.doubts) != 1 || !d.due.Equal(d.final) {
 		t.Errorf("%d doubts, due at %v", len(p.doubts), d.due)
 	}
-	d.sent = false // not due
+	sent = false // not due
 	learn(now.Add(3 * time.Second))
 	if len(p.doubts) != 1 {
 		t.Error("forgotten before its time")
 	}
-	d.sent, d.begun = true, d.final.Add(-1) // began when the fetch could still be executed, and took until after
+	sent, d.begun = true, d.final.Add(-1) // began when the fetch could still be executed, and took until after
 	learn(d.final.Add(time.Second))
 	if len(p.doubts) != 1 {
 		t.Error("forgotten after an undo that may have missed tasks")

@@ -1,0 +1,170 @@
+package worker
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+)
+
+// Trip is one of the turns that a pump may have on their way at the same time.
+type Trip struct {
+	*Pump
+
+	turn rdb.Turn
+	// Guarded by the pump's lock, because the other trip counts what is on its way.
+	sent     []*Attempt // whose settlements are in the turn
+	undos    []*doubt   // in the turn
+	fetching bool       // the turn fetches
+	out      bool       // from when it leaves until it is about to leave again
+}
+
+// Wake ends the rest between two turns. The trips share it: either can do what there is to do.
+func (t *Trip) Wake() <-chan struct{} { return t.wake }
+
+// Turn is one round trip: settle what has finished, fetch for the free slots. It is the pump loop's tick: the duration is how
+// long there is nothing to do, unless woken.
+func (t *Trip) Turn(ctx context.Context) (time.Duration, error) {
+	now := time.Now()
+	if !t.mayLeave() {
+		return untilWoken, nil
+	}
+	if err := t.look(ctx, now); err != nil {
+		t.ended(err)
+		return 0, err
+	}
+	if !t.plan(now) {
+		t.rouseWaiter(ctx)
+		return t.rest(now), nil
+	}
+	sent := uptime()
+	t.cfg.Broker.Turn(ctx, &t.turn)
+	begun, err := t.learn(sent)
+	t.ended(err)
+	t.rouseWaiter(ctx)
+	if begun && t.cfg.Concurrency <= fewSlots {
+		runtime.Gosched()
+	}
+	return 0, err
+}
+
+// mayLeave reports whether the trip may try its luck: when one has failed, that one alone tries again, when its loop has backed off.
+func (t *Trip) mayLeave() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.isBack()
+	return t.failed == nil || t.failed == t
+}
+
+// isBack notes that the trip is about to leave again, or to rest. Until then what ends is for it: no other needs to leave with a few. The
+// caller holds the lock.
+func (t *Trip) isBack() {
+	if t.out {
+		t.out = false
+		t.flying--
+	}
+}
+
+// ended notes whether the trip's last turn went through.
+func (t *Trip) ended(err error) {
+	t.mu.Lock()
+	switch {
+	case err == nil && t.failed == t:
+		t.failed = nil
+	case err != nil && t.failed == nil:
+		t.failed = t
+	}
+	t.mu.Unlock()
+	t.slots.setHealthy(t.demand, err == nil)
+}
+
+// worthATrip reports whether a trip should leave for what has finished: at once if none is on its way, else with as much as is worth
+// one; what is left, the trip that is on its way takes along when it is back. The caller holds the lock.
+func (p *Pump) worthATrip() bool {
+	return p.flying == 0 || p.flying < len(p.trips) && len(p.finished) >= p.batch
+}
+
+// plan decides what this turn does, and reports whether there is anything to do.
+func (t *Trip) plan(now time.Time) bool {
+	turn := &t.turn
+	turn.Undo, turn.Settle, turn.Fetch = turn.Undo[:0], turn.Settle[:0], turn.Fetch[:0]
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.worthATrip() {
+		return false
+	}
+	t.planUndos(now)
+	t.planSettlements(now)
+	t.planFetches(now)
+	if turn.Empty() {
+		return false
+	}
+	t.out = true
+	t.flying++
+	t.fetching = len(turn.Fetch) > 0
+	return true
+}
+
+func (t *Trip) planUndos(now time.Time) {
+	for _, d := range t.doubts {
+		if d.sent || now.Before(d.due) {
+			continue
+		}
+		d.sent = true
+		if d.undo.Begins() {
+			d.begun = now
+		}
+		t.undos = append(t.undos, d)
+		t.turn.Undo = append(t.turn.Undo, &d.undo)
+	}
+}
+
+func (t *Trip) planSettlements(now time.Time) {
+	t.unsettled = append(t.unsettled, t.finished...)
+	clear(t.finished)
+	t.finished = t.finished[:0]
+	later := t.unsettled[:0]
+	for _, a := range t.unsettled {
+		if now.Before(t.queue(a.Queue).retryAt) {
+			later = append(later, a)
+			continue
+		}
+		t.sent = append(t.sent, a)
+		t.turn.Settle = append(t.turn.Settle, &a.settlement)
+	}
+	clear(t.unsettled[len(later):])
+	t.unsettled = later
+}
+
+func (t *Trip) planFetches(now time.Time) {
+	if !t.pool.fetching.Load() {
+		t.slots.reserve(t.demand, 0, 0)
+		return
+	}
+	var ready []*queueState
+	weight, priority := 0, 0
+	for _, q := range t.queues {
+		if q.shut && slices.ContainsFunc(t.sent, func(a *Attempt) bool { return a.Queue == q.name }) {
+			q.shut, q.dry = false, false // a task of it ends in this very turn, before the fetch: there may be room again
+		}
+		if q.ready(now) {
+			ready = append(ready, q)
+			weight += q.weight
+			priority = max(priority, q.weight)
+		}
+	}
+	free := t.slots.reserve(t.demand, weight, priority)
+	used := 0
+	share(free, ready, t.cfg.Strict, func(q *queueState, n int) {
+		n = min(n, maxFetch)
+		used += n
+		q.asked, q.told = q.told, false
+		t.turn.Fetch = append(t.turn.Fetch, &rdb.Fetch{
+			Queue: q.name, N: n, Token: t.token(), Lease: t.cfg.Lease, MaxActive: q.maxActive,
+			NotAfter: t.clock.in(fetchPatience, now),
+		})
+	})
+	t.slots.release(free - used)
+}
