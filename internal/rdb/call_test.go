@@ -120,6 +120,9 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	if err := b.PassMarker(ctx, "q"); err != nil {
 		t.Error(err)
 	}
+	if err := b.CancelTo(ctx, "a", wire.FateDelete); err != nil {
+		t.Error(err)
+	}
 	callDoctor(t, r, b)
 	callGroups(t, r, b)
 	if lead, err := b.Lead(ctx, "g", "p", time.Minute); err != nil || !lead.Leads {

@@ -102,10 +102,12 @@ func (b *Broker) Cancel(ctx context.Context, id string) error {
 // CancelTo asks all servers to cancel the task with this ID, if they run it, and tells those of this library what is to become of it. They
 // are told first: the ID alone, which other libraries understand, then finds them canceled.
 func (b *Broker) CancelTo(ctx context.Context, id string, fate wire.Fate) error {
-	if err := b.Cancel(ctx, wire.CancelMessage(id, fate)); err != nil {
-		return err
+	c := newCall(cancelScript, 3).arg(b.queues.namespace.Cancel(), wire.CancelMessage(id, fate), id)
+	b.run(ctx, c)
+	if _, err := c.int(); err != nil {
+		return fmt.Errorf("rdb: asking to cancel a task: %w", err)
 	}
-	return b.Cancel(ctx, id)
+	return nil
 }
 
 // Subscription listens for tasks to cancel.

@@ -64,6 +64,7 @@ var (
 	setAsideStagedScript  = loadScript("set_aside_staged")
 	leadScript            = loadScript("lead")
 	abdicateScript        = loadScript("abdicate")
+	cancelScript          = loadScript("cancel")
 	enqueueTickScript     = loadScript("enqueue_tick")
 	recallTickScript      = loadScript("recall_tick")
 	runTasksScript        = loadScript("run_tasks")
