@@ -19,6 +19,9 @@ const (
 	statsTTL    = 90 * 24 * time.Hour // of the daily counters
 )
 
+// statsSeconds is statsTTL as scripts want it.
+var statsSeconds any = int64(statsTTL / time.Second)
+
 // maxBatch bounds the tasks of one script call, maxBatchBytes their messages: so long Redis serves nobody else.
 const (
 	maxBatch      = 500
@@ -131,10 +134,13 @@ func (b *Broker) send(ctx context.Context, calls []*call, command func(*call, co
 	}
 }
 
-// codes reads the reply of a script that answers one code for each of n tasks.
+// codes reads the reply of a script that answers one code for each of n tasks, or CodeOK for all of them.
 func (c *call) codes(n int) ([]Code, error) {
 	if c.err != nil {
 		return nil, fmt.Errorf("rdb: %s: %w", c.script.name, c.err)
+	}
+	if c.reply == int64(CodeOK) {
+		return make([]Code, n), nil
 	}
 	values, ok := c.reply.([]any)
 	if !ok || len(values) != n {

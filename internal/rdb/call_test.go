@@ -87,6 +87,7 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 		}
 	}
 	b.Turn(ctx, &rdb.Turn{Settle: settlements})
+	b.Turn(ctx, &rdb.Turn{Settle: settlements[:2], Fetch: []*rdb.Fetch{{Queue: "q", N: 1, Token: "none"}}})
 	for _, s := range settlements {
 		if s.Err != nil || s.Code != rdb.CodeLost {
 			t.Errorf("%v: code %d, error %v", s.Outcome, s.Code, s.Err)
@@ -260,8 +261,8 @@ func TestScriptCallers(t *testing.T) {
 					}
 				}
 				keys, args := len(call.keys)-len(f.keys.names), len(call.args)-len(f.args.names)
-				if f.args.each == nil {
-					if keys != 0 && f.keys.each == nil || args != 0 {
+				if f.args.each == nil && f.keys.each == nil {
+					if keys != 0 || args != 0 {
 						t.Errorf("the caller sends %d keys and %d arguments too many", keys, args)
 					}
 					continue
@@ -269,13 +270,22 @@ func TestScriptCallers(t *testing.T) {
 				if keys == 0 && args == 0 {
 					continue // a call for the sake of the fixed keys: that an empty group loses its name
 				}
-				tasks := args / len(f.args.each)
-				if tasks == 0 || args%len(f.args.each) != 0 || keys != tasks*len(f.keys.each) {
-					t.Fatalf("the caller sends %d keys and %d arguments for each task, which the header names %q and %q",
-						keys, args, f.keys.each, f.args.each)
+				tasks, locks := 0, 0
+				if len(f.keys.each) > 0 {
+					tasks = keys / len(f.keys.each)
+				} else {
+					tasks = args / len(f.args.each)
+				}
+				rest := args - tasks*len(f.args.each)
+				if n := len(f.args.locks); n > 0 {
+					locks, rest = rest/n, rest%n
+				}
+				if tasks == 0 || rest != 0 || keys != tasks*len(f.keys.each) || locks > tasks {
+					t.Fatalf("the caller sends %d keys and %d arguments for each task, which the header names %q, %q and %q",
+						keys, args, f.keys.each, f.args.each, f.args.locks)
 				}
 				for i := range tasks {
-					if len(f.keys.each) == 0 || !strings.HasSuffix(f.keys.each[0], "hash") {
+					if len(f.keys.each) == 0 || !strings.HasSuffix(f.keys.each[0], "hash") || len(f.args.each) == 0 || f.args.each[0] != "id" {
 						continue
 					}
 					key := call.keys[len(f.keys.names)+i*len(f.keys.each)].(string)

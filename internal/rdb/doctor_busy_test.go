@@ -128,7 +128,7 @@ func (w *busy) work(n int) {
 	for i, task := range f.Tasks {
 		settle = append(settle, &rdb.Settlement{
 			Queue: "q", ID: task.ID, Token: f.Token, Outcome: []rdb.Outcome{rdb.Done, rdb.Complete, rdb.Retry, rdb.Archive, rdb.Requeue}[i%5],
-			Delay: time.Millisecond, Retention: 1, Failed: true,
+			Lock: "asynq:{q}:unique:test:" + task.ID, Delay: time.Millisecond, Retention: 1, Failed: true,
 		})
 	}
 	w.b.Turn(w.ctx, &rdb.Turn{Settle: settle})

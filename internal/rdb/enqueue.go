@@ -103,7 +103,7 @@ func (b *Broker) enqueueSome(ctx context.Context, tasks []*NewTask) int {
 
 // newCreation makes the call of enqueue.lua, schedule.lua or group.lua.
 func newCreation(s *script, q *queue, tasks []*NewTask, record string, seq uint64) *call {
-	c := newCall(s, 6+7*len(tasks))
+	c := newCall(s, 5+5*len(tasks))
 	switch s {
 	case enqueueScript:
 		c.key(q.pending, q.marker, record)
@@ -118,15 +118,19 @@ func newCreation(s *script, q *queue, tasks []*NewTask, record string, seq uint6
 			c.key(q.keys.Group(t.Group))
 		}
 	}
-	c.arg(q.taskPrefix, seq)
+	c.arg(seq, q.taskPrefixLen)
 	for _, t := range tasks {
-		// Redis refuses a TTL of 0, and would do so after the task was written.
-		c.arg(t.ID, t.Message, t.Lock, max(t.LockTTL, 1))
+		c.arg(t.Message)
 		switch s {
 		case scheduleScript:
 			c.arg(t.ProcessAt, t.Group)
 		case groupScript:
 			c.arg(t.Group)
+		}
+	}
+	for i, t := range tasks {
+		if t.Lock != "" {
+			c.arg(i+1, t.Lock, max(t.LockTTL, 1)) // Redis refuses a TTL of 0, and would do so after the task was written
 		}
 	}
 	return c

@@ -44,10 +44,11 @@ func unchanged(t *testing.T, r *redistest.Redis, what string, f func()) {
 	}
 }
 
-// settle ends an attempt and returns the answer.
+// settle ends an attempt and returns the answer. The task's lock is what its hash says.
 func settle(t *testing.T, b *rdb.Broker, s rdb.Settlement) rdb.Code {
 	t.Helper()
 	s.Queue = "q"
+	s.Lock, _ = b.Client().HGet(context.Background(), b.Keys("q").Task(s.ID), "unique_key").Result() // none, if there is no such task
 	b.Turn(context.Background(), &rdb.Turn{Settle: []*rdb.Settlement{&s}})
 	if s.Err != nil {
 		t.Fatalf("%v of %q: %v", s.Outcome, s.ID, s.Err)
@@ -55,10 +56,11 @@ func settle(t *testing.T, b *rdb.Broker, s rdb.Settlement) rdb.Code {
 	return s.Code
 }
 
-// fetch makes one fetch from queue q and returns it with the answer. Without a token and a lease it gets those of redistest.
+// fetch makes one fetch from queue q, which leaves the marker, and returns it with the answer. Without a token and a lease it gets those
+// of redistest.
 func fetch(t *testing.T, b *rdb.Broker, f rdb.Fetch) *rdb.Fetch {
 	t.Helper()
-	f.Queue = "q"
+	f.Queue, f.Mark = "q", true
 	if f.Token == "" {
 		f.Token = "f"
 	}

@@ -23,7 +23,7 @@ func (m *machine) turn(t *rapid.T, undos, settlements, fetches int) {
 	}
 	for range rapid.IntRange(0, settlements).Draw(t, "settlements") {
 		if s := m.pickSettlement(t); !slices.ContainsFunc(turn.Settle, func(other *rdb.Settlement) bool {
-			return s.Queue == other.Queue && s.ID == other.ID && s.Outcome == other.Outcome
+			return s.Queue == other.Queue && s.ID == other.ID // an attempt has one outcome
 		}) {
 			turn.Settle = append(turn.Settle, s)
 		}
@@ -70,6 +70,9 @@ func (m *machine) pickSettlement(t *rapid.T) *rdb.Settlement {
 	q := m.pickQueue(t)
 	s := &rdb.Settlement{Queue: q.keys.Name, Outcome: rdb.Outcome(rapid.IntRange(int(rdb.Done), int(rdb.Discard)).Draw(t, "outcome"))}
 	s.ID, s.Token = m.pickTask(t, q)
+	if task := q.tasks[s.ID]; task != nil {
+		s.Lock = task.lock
+	}
 	switch s.Outcome {
 	case rdb.Complete:
 		s.Message, s.Retention = m.pickMessage(t, q, s.ID), 3600
@@ -89,6 +92,7 @@ func (m *machine) pickFetch(t *rapid.T) *rdb.Fetch {
 		Token:     m.newName("token"),
 		Lease:     modelLease,
 		MaxActive: pick(t, "max active", 0, 0, 0, 1, 2, 3, 5),
+		Mark:      !oneIn(t, 4, "no mark"),
 	}
 	if oneIn(t, 4, "in time") {
 		f.NotAfter = (m.model.now + 3600) * 1000

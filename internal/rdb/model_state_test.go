@@ -202,7 +202,7 @@ func (q *modelQueue) fetch(f *rdb.Fetch, now int64) (taken []rdb.Fetched, code r
 	case capped && len(taken) == n:
 		return taken, rdb.CodeCapped, false // no server can take what may be left
 	case len(q.pending) > 0:
-		q.marked = true
+		q.marked = q.marked || f.Mark
 		return taken, rdb.CodeOK, true
 	}
 	return taken, rdb.CodeOK, false

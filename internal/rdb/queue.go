@@ -1,6 +1,7 @@
 package rdb
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ type queue struct {
 	paused, groups, marker, processed, failed                     any
 	groupsDue, aggregationSets, spentSets                         any
 	taskPrefix, groupPrefix                                       any
+	taskPrefixLen                                                 any
 
 	daily     atomic.Pointer[dailyCounters]
 	published atomic.Int64 // when the queue's name was last put into the set of queues, unix nanoseconds
@@ -34,8 +36,17 @@ func newQueue(k wire.Queue) *queue {
 		pending: k.Pending(), active: k.Active(), lease: k.Lease(), scheduled: k.Scheduled(), retry: k.Retry(),
 		archived: k.Archived(), completed: k.Completed(), paused: k.Paused(), groups: k.Groups(), marker: k.Marker(),
 		processed: k.Processed(), failed: k.Failed(), taskPrefix: k.TaskPrefix(), groupPrefix: k.GroupPrefix(),
-		groupsDue: k.GroupsDue(), aggregationSets: k.AggregationSets(), spentSets: k.SpentSets(),
+		taskPrefixLen: len(k.TaskPrefix()),
+		groupsDue:     k.GroupsDue(), aggregationSets: k.AggregationSets(), spentSets: k.SpentSets(),
 	}
+}
+
+// lock is the key of a lock, as a message has it, if that is one of the queue's; others are bad data, and not ours to give up.
+func (q *queue) lock(key string) string {
+	if !strings.HasPrefix(key, q.keys.Prefix()) {
+		return ""
+	}
+	return key
 }
 
 // collectionOf is the key of the tasks in a state: of those in a group, where the state is aggregating. It is empty for what is no state.

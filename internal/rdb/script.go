@@ -45,6 +45,7 @@ var (
 	archiveScript         = loadScript("archive")
 	discardScript         = loadScript("discard")
 	requeueScript         = loadScript("requeue")
+	turnScript            = loadScript("turn")
 	extendScript          = loadScript("extend")
 	expiredScript         = loadScript("expired")
 	recoverScript         = loadScript("recover")

@@ -24,6 +24,7 @@ type luaFile struct {
 type values struct {
 	names []string // of the fixed ones
 	each  []string // of those that repeat, in one round
+	locks []string // of those that repeat for each lock, behind all others
 }
 
 var (
@@ -55,7 +56,11 @@ func readLua(t *testing.T, path string) *luaFile {
 			if m[3] == "" {
 				v.names = append(v.names, m[4])
 			} else {
-				v.each = repeated(m[4])
+				each, locks, _ := strings.Cut(m[4], "; then ")
+				if strings.HasPrefix(each, "for each lock: ") {
+					each, locks = "", each
+				}
+				v.each, v.locks = repeated(each), repeated(locks)
 			}
 		} else if m := headerWord.FindStringSubmatch(line); m != nil {
 			f.has[m[1]] = true
@@ -78,7 +83,10 @@ var eachStart = regexp.MustCompile(`for each \w+: `)
 
 // repeated reads what a header says of values that repeat: "the task's hash, for each task", or "for each task: id, token, …".
 func repeated(text string) []string {
-	text = roundBrace.ReplaceAllString(text, "")
+	if text == "" {
+		return nil
+	}
+	text = strings.ReplaceAll(roundBrace.ReplaceAllString(text, ""), " ;", ";")
 	if at := eachStart.FindStringIndex(text); at != nil {
 		list := strings.ReplaceAll(text[at[1]:], ", else 0", "")
 		return strings.Split(list, ", ")
@@ -150,6 +158,10 @@ func checkUse(t *testing.T, f *luaFile, what string, declared values) {
 		step *= number(m[1], 1)
 		index := start*number(m[1], 1) + number(m[3], 0)
 		first, last, round = min(first, index), max(last, index), step
+	}
+	if m := regexp.MustCompile(`unpack\(` + what + `, (\d+)\)`).FindStringSubmatch(f.body); m != nil && declared.each != nil {
+		first, round = min(first, number(m[1], 0)), len(declared.each) // all that repeat, in one table
+		last = first + round - 1
 	}
 	for i := range used {
 		if i == 0 || i > len(declared.names) {

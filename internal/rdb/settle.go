@@ -1,6 +1,11 @@
 package rdb
 
-import "time"
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Outcome is how the attempt to process a task ends.
 type Outcome int
@@ -28,6 +33,7 @@ type Settlement struct {
 	Outcome Outcome
 
 	Message   []byte        // encoded; Complete, Retry, Archive (nil: as it is)
+	Lock      string        // that the task may hold, and gives up with Done, Complete and Discard; empty: none
 	Delay     time.Duration // Retry
 	Retention int64         // Complete, seconds
 	Failed    bool          // Retry, Archive: the attempt counts as processed and failed
@@ -38,8 +44,10 @@ type Settlement struct {
 
 // settleBatch is one call of an outcome's script.
 type settleBatch struct {
-	call  *call
-	items []*Settlement
+	queue   *queue
+	outcome Outcome
+	items   []*Settlement
+	call    *call
 }
 
 func (s *settleBatch) read() {
@@ -66,11 +74,11 @@ func (b *Broker) settleBatches(items []*Settlement) []*settleBatch {
 	var last *settleBatch // nearly always the next one's too
 	for _, s := range items {
 		in := last
-		if in == nil || in.items[0].Queue != s.Queue || in.items[0].Outcome != s.Outcome {
+		if in == nil || in.queue.keys.Name != s.Queue || in.outcome != s.Outcome {
 			in = open[target{s.Queue, s.Outcome}]
 		}
 		if in == nil || len(in.items) == maxBatch || bytes[in]+len(s.Message) > maxBatchBytes {
-			in = &settleBatch{items: make([]*Settlement, 0, min(len(items), maxBatch))}
+			in = &settleBatch{queue: b.queues.get(s.Queue), outcome: s.Outcome, items: make([]*Settlement, 0, min(len(items), maxBatch))}
 			open[target{s.Queue, s.Outcome}] = in
 			batches = append(batches, in)
 		}
@@ -80,52 +88,81 @@ func (b *Broker) settleBatches(items []*Settlement) []*settleBatch {
 		}
 		last = in
 	}
-	for _, in := range batches {
-		in.call = b.settleCall(in.items)
-		in.call.once = true // the caller repeats it, and so knows what an answer to a repeated call means
-	}
 	return batches
 }
 
-// settleCall makes the call for settlements of one queue and outcome.
-func (b *Broker) settleCall(items []*Settlement) *call {
-	q := b.queues.get(items[0].Queue)
+// settleCall makes the call of a batch. It is never to be repeated by go-redis: the caller repeats it, and so knows what an answer to a
+// repeated call means.
+func (b *Broker) settleCall(in *settleBatch) *call {
+	q := in.queue
 	day := q.today(b.now())
 	var c *call
-	switch items[0].Outcome {
+	switch in.outcome {
 	case Done:
-		c = newCall(doneScript, 5+3*len(items)).key(q.active, q.lease, q.processed, day.processed)
+		c = newCall(doneScript, 4+3+len(in.items)).key(q.active, q.lease, q.processed, day.processed)
 	case Complete:
-		c = newCall(completeScript, 6+5*len(items)).key(q.active, q.lease, q.completed, q.processed, day.processed)
+		c = newCall(completeScript, 6+6*len(in.items)).key(q.active, q.lease, q.completed, q.processed, day.processed)
 	case Retry:
-		c = newCall(retryScript, 8+6*len(items)).
+		c = newCall(retryScript, 8+6*len(in.items)).
 			key(q.active, q.lease, q.retry, q.processed, day.processed, q.failed, day.failed)
 	case Archive:
-		c = newCall(archiveScript, 12+5*len(items)).
+		c = newCall(archiveScript, 12+5*len(in.items)).
 			key(q.active, q.lease, q.archived, q.processed, day.processed, q.failed, day.failed)
 	case Discard:
-		c = newCall(discardScript, 7+3*len(items)).key(q.active, q.lease, q.processed, day.processed, q.failed, day.failed)
+		c = newCall(discardScript, 7+4*len(in.items)).key(q.active, q.lease, q.processed, day.processed, q.failed, day.failed)
 	case Requeue:
-		c = newCall(requeueScript, 4+3*len(items)).key(q.active, q.lease, q.pending, q.marker)
+		c = newCall(requeueScript, 4+3*len(in.items)).key(q.active, q.lease, q.pending, q.marker)
 	}
-	for _, s := range items {
-		c.key(q.keys.Task(s.ID))
-	}
-	switch items[0].Outcome {
-	case Done, Complete, Retry, Discard:
-		c.arg(int64(statsTTL.Seconds()))
+	c.once = true
+	in.addTasks(c)
+	switch in.outcome {
+	case Done:
+		return in.addFinish(c)
+	case Complete, Retry, Discard:
+		c.arg(statsSeconds)
 	case Archive:
-		c.arg(int64(statsTTL.Seconds()), q.taskPrefix, b.archiveSize, int64(archiveAge.Seconds()), "")
+		c.arg(statsSeconds, q.taskPrefix, b.archiveSize, int64(archiveAge.Seconds()), "")
 	}
-	for _, s := range items {
+	for _, s := range in.items {
 		c.arg(s.ID, s.Token)
 		switch s.Outcome {
 		case Complete:
-			c.arg(s.Message, s.Retention)
+			c.arg(s.Message, s.Retention, q.lock(s.Lock))
 		case Retry:
 			c.arg(s.Message, int64((s.Delay+time.Millisecond-1)/time.Millisecond), flag(s.Failed))
 		case Archive:
 			c.arg(s.Message, flag(s.Failed))
+		case Discard:
+			c.arg(q.lock(s.Lock))
+		}
+	}
+	return c
+}
+
+// addTasks adds the keys of the tasks, those of a fetch one after the other where the script wants their token once.
+func (in *settleBatch) addTasks(c *call) {
+	if in.outcome == Done {
+		slices.SortStableFunc(in.items, func(a, b *Settlement) int { return strings.Compare(a.Token, b.Token) })
+	}
+	for _, s := range in.items {
+		c.key(in.queue.keys.Task(s.ID))
+	}
+}
+
+// addFinish adds the arguments of lib/finish.lua.
+func (in *settleBatch) addFinish(c *call) *call {
+	var tokens []byte
+	for i, n := 0, 0; i < len(in.items); i += n {
+		token := in.items[i].Token
+		for n = 1; i+n < len(in.items) && in.items[i+n].Token == token; n++ {
+		}
+		tokens = append(append(tokens, token...), '*')
+		tokens = append(strconv.AppendInt(tokens, int64(n), 10), ' ')
+	}
+	c.arg(statsSeconds, in.queue.taskPrefixLen, tokens)
+	for i, s := range in.items {
+		if lock := in.queue.lock(s.Lock); lock != "" {
+			c.arg(i+1, lock)
 		}
 	}
 	return c

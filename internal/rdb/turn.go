@@ -21,17 +21,35 @@ func (t *Turn) Empty() bool { return len(t.Undo)+len(t.Settle)+len(t.Fetch) == 0
 // leaves the others alone.
 func (b *Broker) Turn(ctx context.Context, t *Turn) {
 	settles := b.settleBatches(t.Settle)
+	fetches := make([]*call, len(t.Fetch))
 	calls := make([]*call, 0, len(t.Undo)+len(settles)+len(t.Fetch))
 	for _, u := range t.Undo {
 		calls = append(calls, b.undoCall(u))
 	}
+	var pairs []*pair
 	for _, s := range settles {
-		calls = append(calls, s.call)
+		if i := t.partner(s, fetches); i >= 0 {
+			p := b.pair(s, t.Fetch[i])
+			pairs = append(pairs, p)
+			s.call, fetches[i] = &p.settled, &p.fetched
+		} else {
+			s.call = b.settleCall(s)
+			calls = append(calls, s.call)
+		}
 	}
-	for _, f := range t.Fetch {
-		calls = append(calls, b.fetchCall(f))
+	for _, p := range pairs { // behind all other settlements: a fetch may need the room that they make
+		calls = append(calls, p.call)
+	}
+	for i, f := range t.Fetch {
+		if fetches[i] == nil {
+			fetches[i] = b.fetchCall(f)
+			calls = append(calls, fetches[i])
+		}
 	}
 	b.run(ctx, calls...)
+	for _, p := range pairs {
+		p.part()
+	}
 	for i, u := range t.Undo {
 		u.read(calls[i])
 	}
@@ -39,8 +57,50 @@ func (b *Broker) Turn(ctx context.Context, t *Turn) {
 		s.read()
 	}
 	for i, f := range t.Fetch {
-		f.read(calls[len(t.Undo)+len(settles)+i])
+		f.read(fetches[i])
 	}
+}
+
+// partner returns the number of a fetch that the batch of settlements can share a call with, -1 if there is none without a call.
+func (t *Turn) partner(s *settleBatch, calls []*call) int {
+	if s.outcome != Done {
+		return -1
+	}
+	for i, f := range t.Fetch {
+		if f.Queue == s.queue.keys.Name && calls[i] == nil {
+			return i
+		}
+	}
+	return -1
+}
+
+// pair is a call that ends tasks and takes others.
+type pair struct {
+	call             *call
+	settled, fetched call // what either is answered
+}
+
+func (b *Broker) pair(s *settleBatch, f *Fetch) *pair {
+	q := s.queue
+	day := q.today(b.now())
+	c := newCall(turnScript, 7+10+len(s.items)).
+		key(q.active, q.lease, q.processed, day.processed, q.pending, q.paused, q.marker)
+	c.once = true
+	s.addTasks(c)
+	f.addTake(c, q)
+	s.addFinish(c)
+	return &pair{call: c}
+}
+
+// part takes the answer apart.
+func (p *pair) part() {
+	p.settled, p.fetched = *p.call, *p.call
+	reply, ok := p.call.reply.([]any)
+	if p.call.err != nil || !ok || len(reply) != 2 {
+		return // an error, or what neither can read
+	}
+	p.settled.reply, p.fetched.reply = reply[0], reply[1]
+	p.fetched.err, _ = reply[1].(error)
 }
 
 // Fetch asks for tasks of one queue, and holds them afterwards.
@@ -51,6 +111,7 @@ type Fetch struct {
 	Lease     time.Duration // rounded up to seconds
 	NotAfter  int64         // by the Redis clock, unix ms: executed later, the call does nothing; 0: at any time
 	MaxActive int           // how many tasks of the queue may be active on all servers together; 0: any number
+	Mark      bool          // leave the marker for another server if tasks are left
 
 	Code    Code      // CodeOK, CodeStale, CodePaused or CodeCapped
 	Now     int64     // by the Redis clock, unix ms
@@ -68,11 +129,14 @@ type Fetched struct {
 
 func (b *Broker) fetchCall(f *Fetch) *call {
 	q := b.queues.get(f.Queue)
-	c := newCall(fetchScript, 5+6).
-		key(q.pending, q.active, q.lease, q.paused, q.marker).
-		arg(q.taskPrefix, min(f.N, maxBatch), seconds(f.Lease), f.Token, f.NotAfter, f.MaxActive)
+	c := newCall(fetchScript, 5+7).key(q.active, q.lease, q.pending, q.paused, q.marker)
 	c.once = true
-	return c
+	return f.addTake(c, q)
+}
+
+// addTake adds the arguments of lib/take.lua.
+func (f *Fetch) addTake(c *call, q *queue) *call {
+	return c.arg(q.taskPrefix, min(f.N, maxBatch), seconds(f.Lease), f.Token, f.NotAfter, f.MaxActive, flag(f.Mark))
 }
 
 func (f *Fetch) read(c *call) {

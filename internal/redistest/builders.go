@@ -64,7 +64,7 @@ func (r *Redis) Make(t testing.TB, tasks ...*rdb.NewTask) {
 func (r *Redis) Fetch(t testing.TB, queue string, n int) *rdb.Fetch {
 	t.Helper()
 	r.fetches++
-	f := &rdb.Fetch{Queue: queue, N: n, Token: fmt.Sprintf("f%d", r.fetches), Lease: Lease}
+	f := &rdb.Fetch{Queue: queue, N: n, Token: fmt.Sprintf("f%d", r.fetches), Lease: Lease, Mark: true}
 	r.Broker().Turn(context.Background(), &rdb.Turn{Fetch: []*rdb.Fetch{f}})
 	if f.Err != nil || len(f.Tasks) != n {
 		t.Fatalf("fetched %d tasks of %d, code %d, error %v", len(f.Tasks), n, f.Code, f.Err)

@@ -68,6 +68,9 @@ type Queue struct {
 	prefix string
 }
 
+// Prefix is what all keys of the queue begin with.
+func (q Queue) Prefix() string { return q.prefix }
+
 // Pending is the LIST of the IDs that wait for a worker: added on the left, taken from the right.
 func (q Queue) Pending() string { return q.prefix + "pending" }
 

@@ -51,6 +51,7 @@ func TestNamespaceKeys(t *testing.T) {
 
 func TestQueueKeys(t *testing.T) {
 	want := map[string]string{
+		"Prefix":          "asynq:{low}:",
 		"Pending":         "asynq:{low}:pending",
 		"Active":          "asynq:{low}:active",
 		"Lease":           "asynq:{low}:lease",
@@ -107,6 +108,7 @@ func queueKeys(q wire.Queue) map[string]string {
 		"ProcessedOn":     q.ProcessedOn(evening),
 		"FailedOn":        q.FailedOn(evening),
 		"TaskPrefix":      q.TaskPrefix(),
+		"Prefix":          q.Prefix(),
 		"Task":            q.Task("4b0f"),
 		"Unique":          q.Unique("email", []byte("password")),
 		"Marker":          q.Marker(),

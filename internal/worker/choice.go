@@ -17,6 +17,7 @@ type queueState struct {
 	dry     bool    // the last fetch came back short: asked again when told of tasks
 	told    bool    // its marker was popped since the last fetch was sent
 	asked   bool    // its marker was popped before the last fetch was sent
+	flowing bool    // the last fetch left tasks behind: the marker was left then, or is still there from before
 	doubted bool    // a fetch with an unknown reply is not undone yet
 	shut    bool    // paused, or as many active as allowed: its marker tells nothing
 	credit  float64 // slots that it is owed from earlier turns

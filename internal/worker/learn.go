@@ -70,6 +70,7 @@ func (t *Trip) learnUndone(now time.Time) (cut error) {
 func (p *Pump) learnFetched(f *rdb.Fetch, sent int64, now time.Time) error {
 	p.mu.Lock()
 	q := p.queue(f.Queue)
+	q.flowing = f.Err == nil && f.Code == rdb.CodeOK && f.More
 	told, toldAgain := q.asked, q.told // toldAgain: while the fetch was on its way, perhaps of a task that it did not see
 	switch {
 	case f.Err != nil && rdb.Refused(f.Err):
@@ -133,6 +134,7 @@ func (p *Pump) begin(f *rdb.Fetch, t rdb.Fetched, fetchedAt int64) {
 		return
 	}
 	a.Message, a.Retried = msg, msg.Retried
+	a.settlement.Lock = msg.UniqueKey
 	a.Deadline = deadline(a.Started, msg.Timeout, msg.Deadline)
 	p.cfg.Prepare(a)
 	p.register(a)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/asynq-go/asynq/internal/rdb"
 )
 
 func TestLook(t *testing.T) {
@@ -311,5 +313,44 @@ func TestMarkerDuringAFetch(t *testing.T) {
 		}
 		r.mustHaveAsked("fetch 1 of q", "fetch 1 of q", "done a")
 		r.mustBe("q", "a", "done")
+	})
+}
+
+// As long as fetches leave tasks behind, the marker that the first one left is there, or another server has taken it and leaves it in
+// its turn. So only the first one asks for it, and one that this server's own waiter was told to make.
+func TestMarkerIsLeftOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := oneQueue(t, 1)
+		fetches := func(told bool, want ...bool) {
+			t.Helper()
+			var marks []bool
+			r.set(func() {
+				r.fate = func(turn *rdb.Turn) fate {
+					for _, f := range turn.Fetch {
+						marks = append(marks, f.Mark)
+					}
+					return answered
+				}
+			})
+			if told {
+				r.pump.mu.Lock()
+				r.pump.queue("q").told = true
+				r.pump.mu.Unlock()
+			}
+			for range want {
+				_, _ = r.turn()
+				synctest.Wait()
+			}
+			if !slices.Equal(marks, want) {
+				t.Errorf("the fetches asked for the marker: %v, want %v", marks, want)
+			}
+		}
+		r.add("q", "a", "b", "c", "d", "e")
+		fetches(false, true, false, false)
+		fetches(true, true, false) // of d and e
+		r.settled()
+		r.add("q", "f", "g", "h")
+		r.tell("q")
+		fetches(false, true, false)
 	})
 }

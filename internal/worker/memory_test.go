@@ -198,7 +198,6 @@ func (m *memory) part(fate fate, queue string, do func(q *memQueue)) error {
 }
 
 func (m *memory) fetch(q *memQueue, f *rdb.Fetch) {
-	q.marker = false
 	now := time.Now().Add(m.skew)
 	f.Now = now.UnixMilli()
 	m.forward(q)
@@ -237,7 +236,7 @@ func (m *memory) fetch(q *memQueue, f *rdb.Fetch) {
 		task.state, task.token, task.lease = "active", f.Token, now.Add(f.Lease)
 		f.Tasks = append(f.Tasks, rdb.Fetched{ID: id, Message: slices.Clone(task.message)})
 	}
-	if f.More = len(q.pending) > 0; f.More {
+	if f.More = len(q.pending) > 0; f.More && f.Mark {
 		m.mark(q)
 	}
 }

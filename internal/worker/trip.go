@@ -160,11 +160,11 @@ func (t *Trip) planFetches(now time.Time) {
 	share(free, ready, t.cfg.Strict, func(q *queueState, n int) {
 		n = min(n, maxFetch)
 		used += n
-		q.asked, q.told = q.told, false
 		t.turn.Fetch = append(t.turn.Fetch, &rdb.Fetch{
 			Queue: q.name, N: n, Token: t.token(), Lease: t.cfg.Lease, MaxActive: q.maxActive,
-			NotAfter: t.clock.in(fetchPatience, now),
+			NotAfter: t.clock.in(fetchPatience, now), Mark: q.told || !q.flowing,
 		})
+		q.asked, q.told = q.told, false
 	})
 	t.slots.release(free - used)
 }

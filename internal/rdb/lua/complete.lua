@@ -7,7 +7,7 @@
 -- KEYS[5]    processed, today
 -- KEYS[6..]  the task's hash, for each task
 -- ARGV[1]    TTL of the daily counter in seconds
--- ARGV[2..]  for each task: id, token, msg ("" = as it is), retention in seconds
+-- ARGV[2..]  for each task: id, token, msg ("" = as it is), retention in seconds, lock ("" = none)
 -- RETURN     for each task: OK, ALREADY, GONE or LOST
 -- BOUND      500 tasks
 -- include: codes fields clock counters locks active held
@@ -19,15 +19,15 @@ local writes = {}
 local a = 2
 for k = 6, #KEYS do
   local id = ARGV[a]
-  local code, lock = held(KEYS[k], ARGV[a + 1])
+  local code = held(KEYS[k], ARGV[a + 1])
   if code == OK then
     ids[#ids + 1] = id
-    writes[#writes + 1] = { KEYS[k], ARGV[a + 1], ARGV[a + 2], owns(lock, id) and lock }
+    writes[#writes + 1] = { KEYS[k], ARGV[a + 1], ARGV[a + 2], owns(ARGV[a + 4], id) and ARGV[a + 4] }
     entries[#entries + 1] = now + tonumber(ARGV[a + 3]) + (us > 0 and 1 or 0)
     entries[#entries + 1] = id
   end
   codes[#codes + 1] = code
-  a = a + 4
+  a = a + 5
 end
 if #ids > 0 then
   strike(KEYS[1], KEYS[2], ids)

@@ -26,7 +26,8 @@
 -- The first write is ZREM, which works when Redis is full.
 -- include: clock mark gather findings places
 
-local now, _, now_ns = clock()
+local now, us = clock()
+local now_ns = nanoseconds(now, us)
 local zsets = { scheduled = KEYS[4], retry = KEYS[5], archived = KEYS[6], completed = KEYS[7] }
 
 -- staged(id) says whether an aggregation set holds the task.

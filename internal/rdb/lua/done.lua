@@ -6,31 +6,11 @@
 -- KEYS[4]    processed, today
 -- KEYS[5..]  the task's hash, for each task
 -- ARGV[1]    TTL of the daily counter in seconds
--- ARGV[2..]  for each task: id, token
--- RETURN     for each task: OK, ALREADY, GONE or LOST. GONE is the answer to a repeated call.
+-- ARGV[2]    length of the prefix of the task keys; the rest is the ID
+-- ARGV[3]    tokens of the tasks, in their order: token*number of its tasks, with blanks in between
+-- ARGV[4..]  for each lock: number of its task, the lock
+-- RETURN     OK if all tasks are, else for each task: OK, ALREADY, GONE or LOST. GONE is the answer to a repeated call.
 -- BOUND      500 tasks
--- include: codes fields counters locks active held
+-- include: codes fields counters locks active held finish
 
-local codes, ids, tasks, locks = {}, {}, {}, {}
-local a = 2
-for k = 5, #KEYS do
-  local code, lock = held(KEYS[k], ARGV[a + 1])
-  if code == OK then
-    ids[#ids + 1] = ARGV[a]
-    tasks[#tasks + 1] = KEYS[k]
-    if owns(lock, ARGV[a]) then
-      locks[#locks + 1] = lock
-    end
-  end
-  codes[#codes + 1] = code
-  a = a + 2
-end
-if #ids > 0 then
-  strike(KEYS[1], KEYS[2], ids)
-  redis.call("DEL", unpack(tasks))
-  if #locks > 0 then
-    redis.call("DEL", unpack(locks))
-  end
-  count(KEYS[3], KEYS[4], #ids, ARGV[1])
-end
-return codes
+return finish(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], { unpack(KEYS, 5) }, ARGV[2], ARGV[3], { unpack(ARGV, 4) })

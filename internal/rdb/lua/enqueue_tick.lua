@@ -29,7 +29,8 @@ local last, code, at = string.match(redis.call("GET", KEYS[1]) or "", "^(%d+):(%
 if last and tonumber(last) == tonumber(ARGV[2]) and code ~= "" then
   return { tonumber(code), tonumber(at) }
 end
-local now, us, now_ns = clock()
+local now, us = clock()
+local now_ns = nanoseconds(now, us)
 local now_ms = now * 1000 + math.floor(us / 1000)
 if last and tonumber(last) >= tonumber(ARGV[2]) then
   return { STALE, now_ms }

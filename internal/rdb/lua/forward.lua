@@ -18,7 +18,8 @@
 redis.call("LLEN", KEYS[2])
 redis.call("SCARD", KEYS[3])
 redis.call("ZCARD", KEYS[4])
-local now, us, now_ns = clock()
+local now, us = clock()
+local now_ns = nanoseconds(now, us)
 local ids = redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", now, "LIMIT", 0, ARGV[4])
 local nxt = redis.call("ZRANGE", KEYS[1], #ids, #ids, "WITHSCORES")
 local ready, grouped, postponed = {}, {}, {}

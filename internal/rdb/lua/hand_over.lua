@@ -24,7 +24,8 @@ redis.call("LLEN", KEYS[3])
 redis.call("ZCARD", KEYS[5])
 redis.call("SCARD", KEYS[6])
 redis.call("ZCARD", KEYS[7])
-local now, _, now_ns = clock()
+local now, us = clock()
+local now_ns = nanoseconds(now, us)
 local codes, doomed, made = {}, {}, {}
 local i = 0
 for k = 8, #KEYS, 2 do

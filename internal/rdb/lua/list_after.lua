@@ -13,7 +13,7 @@
 -- BOUND    ARGV[6], at most 200, and ARGV[7] with what the last task goes beyond
 -- include: fields clock look place
 
-local _, _, now_ns = clock()
+local now_ns = nanoseconds(clock())
 local n, bytes = tonumber(ARGV[6]), tonumber(ARGV[7])
 local rising, from = ARGV[3] == "rising", 0
 if ARGV[4] ~= "" then

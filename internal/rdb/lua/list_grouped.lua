@@ -19,7 +19,7 @@ local function number(score)
   return tonumber(score) or tonumber((string.gsub(score, "e", ".0e", 1))) or (score == "-inf" and -math.huge or math.huge)
 end
 
-local _, _, now_ns = clock()
+local now_ns = nanoseconds(clock())
 local n, bytes = tonumber(ARGV[4]), tonumber(ARGV[5])
 local sets, prefix = { KEYS[1] }, KEYS[1] .. ":"
 for _, set in ipairs(redis.call("ZRANGE", KEYS[2], 0, 999)) do

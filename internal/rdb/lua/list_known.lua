@@ -10,7 +10,8 @@
 -- BOUND      200 tasks, and ARGV[2] with what the last task goes beyond
 -- include: fields clock expired look
 
-local now, _, now_ns = clock()
+local now, us = clock()
+local now_ns = nanoseconds(now, us)
 local bytes = tonumber(ARGV[2])
 local reply = { 1, now_ns }
 for i = 1, #KEYS - 1 do

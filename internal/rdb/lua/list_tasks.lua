@@ -14,7 +14,8 @@
 -- BOUND    ARGV[5], at most 200, and ARGV[6] with what the last task goes beyond
 -- include: fields clock expired look
 
-local now, _, now_ns = clock()
+local now, us = clock()
+local now_ns = nanoseconds(now, us)
 local offset, n, bytes = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local page, first, last, step
 if ARGV[3] == "list" then

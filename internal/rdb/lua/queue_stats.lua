@@ -22,7 +22,7 @@
 -- BOUND     ARGV[3], at most 500, and ten tasks
 -- include: fields clock
 
-local _, _, now_ns = clock()
+local now_ns = nanoseconds(clock())
 local reply = {
   redis.call("LLEN", KEYS[1]), redis.call("LLEN", KEYS[2]), redis.call("ZCARD", KEYS[3]), redis.call("ZCARD", KEYS[4]),
   redis.call("ZCARD", KEYS[5]), redis.call("ZCARD", KEYS[6]), redis.call("SCARD", KEYS[7]), -1,

@@ -18,7 +18,8 @@
 -- include: codes fields clock mark counters active held expired
 
 redis.call("LLEN", KEYS[3])
-local now, _, now_ns = clock()
+local now, us = clock()
+local now_ns = nanoseconds(now, us)
 local codes, out, back, writes, failures = {}, {}, {}, {}, 0
 local a = 3
 for k = 9, #KEYS do

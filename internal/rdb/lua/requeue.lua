@@ -11,7 +11,7 @@
 -- include: codes fields clock mark active held
 
 redis.call("LLEN", KEYS[3])
-local _, _, now_ns = clock()
+local now_ns = nanoseconds(clock())
 local codes, ids, writes = {}, {}, {}
 local a = 1
 for k = 5, #KEYS do

@@ -34,7 +34,8 @@ local q = {
 redis.call("LLEN", KEYS[1])
 redis.call("SCARD", KEYS[6])
 redis.call("ZCARD", KEYS[7])
-local now, _, now_ns = clock()
+local now, us = clock()
+local now_ns = nanoseconds(now, us)
 local out, strays, ready, seen = {}, {}, {}, {}
 codes = {}
 local a = 5

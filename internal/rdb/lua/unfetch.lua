@@ -36,7 +36,7 @@ end
 
 redis.call("LLEN", KEYS[1])
 redis.call("LLEN", KEYS[2])
-local _, _, now_ns = clock()
+local now_ns = nanoseconds(clock())
 local back = 0
 local page, ids
 repeat

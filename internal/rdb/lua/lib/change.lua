@@ -75,7 +75,7 @@ end
 -- them. A group that is left empty loses its name. All writes are such as work when Redis is full.
 local function depart(q, out, strays)
   local ids, groups = {}, {}
-  local function take(key, id)
+  local function collect(key, id)
     ids[key] = ids[key] or {}
     table.insert(ids[key], id)
   end
@@ -83,7 +83,7 @@ local function depart(q, out, strays)
     if at.state == "pending" then
       redis.call("LREM", q.pending, at.side, at.id)
     elseif at.key then
-      take(at.key, at.id)
+      collect(at.key, at.id)
     end
     if at.state == "aggregating" and not q.set then
       groups[at.key] = at.group
@@ -94,7 +94,7 @@ local function depart(q, out, strays)
     if q.from == "pending" then
       redis.call("LREM", q.pending, -1, id)
     elseif home then
-      take(home, id)
+      collect(home, id)
     end
   end
   for key, members in pairs(ids) do

@@ -1,7 +1,10 @@
--- clock() tells the time of Redis: whole unix seconds, microseconds within the second, and unix nanoseconds as a decimal
--- string, because a Lua number would lose its last digits.
+-- clock() tells the time of Redis: whole unix seconds, and microseconds within the second.
 local function clock()
   local t = redis.call("TIME")
-  local us = tonumber(t[2])
-  return tonumber(t[1]), us, t[1] .. string.format("%06d000", us)
+  return tonumber(t[1]), tonumber(t[2])
+end
+
+-- nanoseconds(now, us) spells what clock() told as unix nanoseconds, in decimal: a Lua number would lose the last digits.
+local function nanoseconds(now, us)
+  return string.format("%d%06d000", now, us)
 end

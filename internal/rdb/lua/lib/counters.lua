@@ -4,10 +4,11 @@ local function count(total, daily, n, ttl)
   if n == 0 then
     return
   end
-  if redis.pcall("INCRBY", daily, n) == n then
+  local by = string.format("%d", n)
+  if redis.pcall("INCRBY", daily, by) == n then
     redis.call("EXPIRE", daily, ttl)
   end
-  if type(redis.pcall("INCRBY", total, n)) ~= "number" then
+  if type(redis.pcall("INCRBY", total, by)) ~= "number" then
     local v = redis.pcall("GET", total)
     if type(v) == "string" and (tonumber(v) or 0) > 9.2e18 then
       redis.call("SET", total, n)

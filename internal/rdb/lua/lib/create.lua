@@ -36,8 +36,30 @@ local function create(task, id, msg, state, lock, ttl, field, value)
   else
     redis.call("HSET", task, "msg", msg, "state", state)
   end
-  if lock ~= "" then
+  if lock and lock ~= "" then
     redis.call("HSET", task, "unique_key", lock)
     redis.call("SET", lock, id, "EX", ttl)
   end
+end
+
+-- newcomers(tasks, length, locks, free) reads the tasks of a call that makes some: their keys, the length of the prefix of those, and
+-- for each lock the number of its task, the lock and its TTL. It returns the IDs, the locks with their TTLs by number of task, the
+-- codes, and how many tasks may be made. free is as for creatable.
+local function newcomers(tasks, length, locks, free)
+  length = tonumber(length)
+  local locked, from = {}, length + 1
+  for l = 1, #locks, 3 do
+    locked[tonumber(locks[l])] = { locks[l + 1], locks[l + 2] }
+  end
+  local prefix = string.sub(tasks[1], 1, length)
+  local ids, codes, made, fine = {}, {}, {}, 0
+  for i, task in ipairs(tasks) do
+    local id, lock = string.sub(task, from), locked[i]
+    local code = creatable(task, id, lock and lock[1] or "", prefix, made, free)
+    if code == OK then
+      fine = fine + 1
+    end
+    ids[i], codes[i] = id, code
+  end
+  return ids, locked, codes, fine
 end

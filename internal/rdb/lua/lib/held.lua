@@ -1,13 +1,12 @@
--- held(task, token, by) says whether the task is active under the fetch token, and with it the lock that the task has. Where it is
--- not, "settled" tells whether an earlier try of the same call ended the attempt: in the name of by, or else of the token. By ""
--- nothing is ended: the call wants the task active.
+-- held(task, token, by) says whether the task is active under the fetch token. Where it is not, "settled" tells whether an earlier try
+-- of the same call ended the attempt: in the name of by, or else of the token. By "" nothing is ended: the call wants the task active.
 local function held(task, token, by)
-  local f = fields(task, "state", "token", "unique_key")
+  local f = fields(task, "state", "token")
   if not f[1] then
     return GONE
   end
   if f[1] == "active" and (f[2] or "") == token then
-    return OK, f[3]
+    return OK
   end
   by = by or token
   if by ~= "" and fields(task, "settled")[1] == by then

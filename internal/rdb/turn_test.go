@@ -1,0 +1,105 @@
+package rdb_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/redistest"
+)
+
+// Ending tasks and taking others of the same queue is one call, with the answers of two.
+func TestTurnEndsAndTakes(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		b, recorded := recordingBroker(t, r)
+		r.Enqueue(t, "q", 3)
+		r.Enqueue(t, "r", 1)
+		held, other := r.Fetch(t, "q", 2), r.Fetch(t, "r", 1)
+		settle := func(queue, id, token string, outcome rdb.Outcome) *rdb.Settlement {
+			return &rdb.Settlement{Queue: queue, ID: id, Token: token, Outcome: outcome}
+		}
+		turn := &rdb.Turn{
+			Settle: []*rdb.Settlement{
+				settle("q", "t1", held.Token, rdb.Done), settle("q", "t1", "stale", rdb.Done), settle("q", "t2", held.Token, rdb.Requeue),
+				settle("r", other.Tasks[0].ID, other.Token, rdb.Done),
+			},
+			Fetch: []*rdb.Fetch{{Queue: "q", N: 5, Token: "new", Lease: redistest.Lease}},
+		}
+		b.Turn(context.Background(), turn)
+		for i, want := range []rdb.Code{rdb.CodeOK, rdb.CodeLost, rdb.CodeOK, rdb.CodeOK} {
+			if s := turn.Settle[i]; s.Err != nil || s.Code != want {
+				t.Errorf("%v of %s under %s: code %d, want %d, error %v", s.Outcome, s.ID, s.Token, s.Code, want, s.Err)
+			}
+		}
+		if f := turn.Fetch[0]; f.Err != nil || fmt.Sprint(ids(f)) != "[t2 t3]" {
+			t.Errorf("fetched %v, error %v; want what was given back in the same turn first", ids(f), f.Err)
+		}
+		for script, calls := range map[string]int{"turn": 1, "done": 1, "requeue": 1, "fetch": 0} {
+			if n := len(recorded.calls[script]); n != calls {
+				t.Errorf("%d calls of %s, want %d", n, script, calls)
+			}
+		}
+	})
+}
+
+// What was ended stays ended where nothing can be taken, and is not reported as if it had failed.
+func TestTurnTakesNothing(t *testing.T) {
+	for _, key := range []string{"pending", "lease"} {
+		t.Run(key, func(t *testing.T) {
+			redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+				r.AllowViolations()
+				ctx, b := context.Background(), r.Broker()
+				r.Enqueue(t, "q", 3)
+				held := r.Fetch(t, "q", 1)
+				done := rdb.Settlement{Queue: "q", ID: "t1", Token: held.Token, Outcome: rdb.Done}
+				if key == "lease" {
+					settle(t, b, done) // nothing is left to end: only the fetch needs the leases
+				}
+				must(t, r.Client().Del(ctx, "asynq:{q}:"+key))
+				must(t, r.Client().Set(ctx, "asynq:{q}:"+key, "of another type", 0))
+				turn := &rdb.Turn{
+					Settle: []*rdb.Settlement{&done},
+					Fetch:  []*rdb.Fetch{{Queue: "q", N: 1, Token: "new", Lease: redistest.Lease, MaxActive: 5}},
+				}
+				b.Turn(ctx, turn)
+				want := map[string]rdb.Code{"pending": rdb.CodeOK, "lease": rdb.CodeGone}[key]
+				if done.Err != nil || done.Code != want {
+					t.Errorf("done: code %d, want %d, error %v", done.Code, want, done.Err)
+				}
+				if err := turn.Fetch[0].Err; err == nil || !rdb.Refused(err) {
+					t.Errorf("fetch: error %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A task gives up the lock that its message names: other libraries do not write that of a task in a group into its hash. A lock of
+// another queue is bad data.
+func TestSettleWithLockOfMessage(t *testing.T) {
+	for _, outcome := range []rdb.Outcome{rdb.Done, rdb.Complete, rdb.Discard} {
+		t.Run(outcome.String(), func(t *testing.T) {
+			redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+				ctx, client := context.Background(), r.Client()
+				for _, lock := range []string{"asynq:{q}:unique:a", "asynq:{r}:unique:a"} {
+					r.Enqueue(t, "q", 1)
+					f := r.Fetch(t, "q", 1)
+					id := f.Tasks[0].ID
+					must(t, client.Set(ctx, lock, id, 0))
+					s := &rdb.Settlement{Queue: "q", ID: id, Token: f.Token, Outcome: outcome, Lock: lock, Message: f.Tasks[0].Message, Retention: 60}
+					r.Broker().Turn(ctx, &rdb.Turn{Settle: []*rdb.Settlement{s}})
+					if s.Err != nil || s.Code != rdb.CodeOK {
+						t.Errorf("code %d, error %v", s.Code, s.Err)
+					}
+				}
+				if n := client.Exists(ctx, "asynq:{q}:unique:a").Val(); n != 0 {
+					t.Error("the task's lock is still there")
+				}
+				if n := client.Del(ctx, "asynq:{r}:unique:a").Val(); n != 1 {
+					t.Error("the lock of another queue is gone")
+				}
+			})
+		})
+	}
+}
