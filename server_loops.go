@@ -39,6 +39,7 @@ func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 		Grace:         srv.cfg.StuckGracePeriod,
 		CheckInterval: srv.cfg.TaskCheckInterval,
 		TokenPrefix:   strings.ReplaceAll(srv.process.ID, "-", "")[:16] + "-",
+		WorkersLead:   true,
 		Callbacks: worker.Callbacks{
 			BaseContext: srv.cfg.BaseContext,
 			Prepare:     srv.prepare,

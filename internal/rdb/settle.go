@@ -140,28 +140,30 @@ func (b *Broker) settleCall(in *settleBatch) *call {
 }
 
 // addTasks adds the keys of the tasks, those of a fetch one after the other where the script wants their token once.
-func (in *settleBatch) addTasks(c *call) {
-	if in.outcome == Done {
-		slices.SortStableFunc(in.items, func(a, b *Settlement) int { return strings.Compare(a.Token, b.Token) })
+func (s *settleBatch) addTasks(c *call) {
+	if s.outcome == Done {
+		slices.SortStableFunc(s.items, func(a, b *Settlement) int { return strings.Compare(a.Token, b.Token) })
 	}
-	for _, s := range in.items {
-		c.key(in.queue.keys.Task(s.ID))
+	for _, item := range s.items {
+		c.key(s.queue.keys.Task(item.ID))
 	}
 }
 
 // addFinish adds the arguments of lib/finish.lua.
-func (in *settleBatch) addFinish(c *call) *call {
+func (s *settleBatch) addFinish(c *call) *call {
 	var tokens []byte
-	for i, n := 0, 0; i < len(in.items); i += n {
-		token := in.items[i].Token
-		for n = 1; i+n < len(in.items) && in.items[i+n].Token == token; n++ {
+	n := 0
+	for i, item := range s.items {
+		n++
+		if i+1 == len(s.items) || s.items[i+1].Token != item.Token {
+			tokens = append(append(tokens, item.Token...), '*')
+			tokens = append(strconv.AppendInt(tokens, int64(n), 10), ' ')
+			n = 0
 		}
-		tokens = append(append(tokens, token...), '*')
-		tokens = append(strconv.AppendInt(tokens, int64(n), 10), ' ')
 	}
-	c.arg(statsSeconds, in.queue.taskPrefixLen, tokens)
-	for i, s := range in.items {
-		if lock := in.queue.lock(s.Lock); lock != "" {
+	c.arg(statsSeconds, s.queue.taskPrefixLen, tokens)
+	for i, item := range s.items {
+		if lock := s.queue.lock(item.Lock); lock != "" {
 			c.arg(i+1, lock)
 		}
 	}

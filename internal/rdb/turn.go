@@ -17,8 +17,7 @@ type Turn struct {
 func (t *Turn) Empty() bool { return len(t.Undo)+len(t.Settle)+len(t.Fetch) == 0 }
 
 // Turn does everything that t asks for in one pipeline; where Redis has forgotten some of the scripts, those calls come in a second
-// one. The answers, and the errors, stand in its parts: one queue's error
-// leaves the others alone.
+// one. The answers, and the errors, stand in its parts: one queue's error leaves the others alone.
 func (b *Broker) Turn(ctx context.Context, t *Turn) {
 	settles := b.settleBatches(t.Settle)
 	fetches := make([]*call, len(t.Fetch))

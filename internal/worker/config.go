@@ -36,6 +36,7 @@ type Config struct {
 	Grace         time.Duration // how long a handler keeps its slot after its context ended
 	CheckInterval time.Duration // how often to look for tasks from processes that leave no marker
 	TokenPrefix   string        // unique to this server
+	WorkersLead   bool          // workers make turns, too: off where a test makes each
 
 	Callbacks
 }

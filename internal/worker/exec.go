@@ -11,8 +11,8 @@ import (
 	"github.com/asynq-go/asynq/internal/rdb"
 )
 
-// process leads one attempt through its life: its context, the handler, the outcome.
-func (p *Pump) process(a *Attempt) {
+// process leads one attempt through its life: its context, the handler, the outcome. It returns one to go on with, or nil.
+func (p *Pump) process(a *Attempt) (next *Attempt) {
 	ended := false
 	defer func() {
 		if ended {
@@ -20,13 +20,12 @@ func (p *Pump) process(a *Attempt) {
 		}
 		// The handler called runtime.Goexit, and nothing can stop this goroutine from ending: another takes its place.
 		go func() {
-			p.conclude(a, &PanicError{Stack: a.stack})
-			p.pool.serveIdle()
+			p.pool.serve(p.conclude(a, &PanicError{Stack: a.stack}))
 		}()
 	}()
 	err := p.perform(a)
 	ended = true
-	p.conclude(a, err)
+	return p.conclude(a, err)
 }
 
 // perform runs the handler under its context. A panic becomes an error.
@@ -73,26 +72,31 @@ func deadline(start time.Time, timeout, deadline int64) time.Time {
 // maxTimeout keeps a timeout in seconds within what a time.Duration can hold: 292 years.
 const maxTimeout = (1<<63 - 1) / int64(time.Second)
 
-// conclude decides the outcome of an attempt whose handler ended, unless somebody else did before.
-func (p *Pump) conclude(a *Attempt, err error) {
+// conclude decides the outcome of an attempt whose handler ended, unless somebody else did before. If a turn is to be made for it, this
+// goroutine makes it. It returns an attempt to go on with, or nil.
+func (p *Pump) conclude(a *Attempt, err error) (next *Attempt) {
 	if !a.decide() {
-		return // given up as stuck, or by the shutdown: the slot is free already
+		return nil // given up as stuck, or by the shutdown: the slot is free already
 	}
-	p.settle(a, err)
+	if p.settle(a, err) {
+		return p.lead()
+	}
+	return nil
 }
 
-// settle frees the slot and hands the outcome to the next turn. The caller has decided the attempt.
-func (p *Pump) settle(a *Attempt, err error) {
+// settle frees the slot and hands the outcome to the next turn. It reports whether one is to be made for it. The caller has decided the
+// attempt.
+func (p *Pump) settle(a *Attempt, err error) bool {
 	if a.lost.Load() {
 		p.cfg.Log.Warn("the outcome of a task is dropped, because its lease was lost",
 			"queue", a.Queue, "task", a.Message.ID, "type", a.Message.Type, "error", err)
 		p.slots.release(1)
 		p.forget(a)
-		return
+		return false
 	}
 	p.outcome(a, err)
 	p.slots.release(1)
-	p.finish(a)
+	return p.add(a)
 }
 
 // forget closes an attempt without an outcome.
@@ -127,7 +131,11 @@ func (p *Pump) WatchStuck(context.Context) (time.Duration, error) {
 		}
 		p.cfg.Log.Error("a handler is stuck: it goes on after its context ended, and is given up",
 			"queue", a.Queue, "task", a.Message.ID, "type", a.Message.Type, "started", a.Started, "grace", p.cfg.Grace, "cause", cause)
-		go p.settle(a, errors.Join(ErrStuck, cause)) // an ErrorHandler that blocks must not end the watch
+		go func() { // an ErrorHandler that blocks must not end the watch
+			if p.settle(a, errors.Join(ErrStuck, cause)) {
+				p.signal()
+			}
+		}()
 	})
 	return min(max(p.cfg.Grace/4, 10*time.Millisecond), time.Second), nil
 }

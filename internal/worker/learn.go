@@ -10,12 +10,11 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// learn takes in the answers of a turn, and reports whether it brought tasks. The error is the one that cut the connection, if one did.
-func (t *Trip) learn(sent int64) (begun bool, cut error) {
+// learn takes in the answers of a turn. The error is the one that cut the connection, if one did.
+func (t *Trip) learn(sent int64) (cut error) {
 	now := time.Now()
 	cut = t.learnUndone(now)
 	for _, f := range t.turn.Fetch {
-		begun = begun || len(f.Tasks) > 0
 		if err := t.learnFetched(f, sent, now); err != nil {
 			cut = err
 		}
@@ -26,7 +25,7 @@ func (t *Trip) learn(sent int64) (begun bool, cut error) {
 	clear(t.turn.Settle) // keep no settled task's memory while resting
 	clear(t.turn.Fetch)
 	t.landed()
-	return begun, cut
+	return cut
 }
 
 // learnUndone notes which fetches are undone. The error is the one that cut the connection: the loop backs off then.
@@ -67,7 +66,8 @@ func (t *Trip) learnUndone(now time.Time) (cut error) {
 }
 
 // learnFetched starts the tasks that a fetch took, and notes what it says of its queue.
-func (p *Pump) learnFetched(f *rdb.Fetch, sent int64, now time.Time) error {
+func (t *Trip) learnFetched(f *rdb.Fetch, sent int64, now time.Time) error {
+	p := t.Pump
 	p.mu.Lock()
 	q := p.queue(f.Queue)
 	q.flowing = f.Err == nil && f.Code == rdb.CodeOK && f.More
@@ -109,23 +109,24 @@ func (p *Pump) learnFetched(f *rdb.Fetch, sent int64, now time.Time) error {
 	if !p.pool.fetching.Load() {
 		slices.Reverse(f.Tasks) // they are given back to the front one by one: the oldest must be the last
 	}
-	for _, t := range f.Tasks {
-		p.begin(f, t, sent)
+	for _, task := range f.Tasks {
+		t.begin(f, task, sent)
 	}
 	return nil
 }
 
-// begin opens an attempt for a task that was fetched, and hands it to a worker.
-func (p *Pump) begin(f *rdb.Fetch, t rdb.Fetched, fetchedAt int64) {
+// begin opens an attempt for a task that was fetched, and hands it to a worker; the first one, to the worker that leads.
+func (t *Trip) begin(f *rdb.Fetch, task rdb.Fetched, fetchedAt int64) {
+	p := t.Pump
 	a := &Attempt{Queue: f.Queue, Token: f.Token, Started: time.Now(), pump: p, leased: fetchedAt}
-	a.settlement = rdb.Settlement{Queue: f.Queue, ID: t.ID, Token: f.Token}
-	msg, err := wire.DecodeTaskMessage(t.Message)
-	if err == nil && msg.ID != t.ID {
+	a.settlement = rdb.Settlement{Queue: f.Queue, ID: task.ID, Token: f.Token}
+	msg, err := wire.DecodeTaskMessage(task.Message)
+	if err == nil && msg.ID != task.ID {
 		err = errors.New("the message is that of task " + strconv.Quote(msg.ID))
 	}
 	if err != nil {
-		p.cfg.Log.Error("archived a task that cannot be read", "queue", f.Queue, "task", t.ID, "error", err)
-		a.Message = &wire.TaskMessage{ID: t.ID, Queue: f.Queue}
+		p.cfg.Log.Error("archived a task that cannot be read", "queue", f.Queue, "task", task.ID, "error", err)
+		a.Message = &wire.TaskMessage{ID: task.ID, Queue: f.Queue}
 		a.settlement.Outcome, a.settlement.Failed = rdb.Archive, true
 		a.decide()
 		p.register(a)
@@ -142,6 +143,10 @@ func (p *Pump) begin(f *rdb.Fetch, t rdb.Fetched, fetchedAt int64) {
 		a.settlement.Outcome = rdb.Requeue
 		p.slots.release(1)
 		p.finish(a)
+		return
+	}
+	if t.led && t.own == nil {
+		t.own = a
 		return
 	}
 	p.pool.submit(a)

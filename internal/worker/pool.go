@@ -56,21 +56,17 @@ func (pool *Pool) submit(a *Attempt) {
 	go pool.serve(a)
 }
 
-// serve runs an attempt, and then others.
+// serve runs an attempt, or none, and then others until the pool is closed.
 func (pool *Pool) serve(a *Attempt) {
-	a.pump.process(a)
-	pool.serveIdle()
-}
-
-// serveIdle waits for attempts and runs them until the pool is closed.
-func (pool *Pool) serveIdle() {
 	for {
+		for a != nil {
+			a = a.pump.process(a)
+		}
 		pool.idle.Add(1)
-		a, ok := <-pool.work
-		if !ok {
+		var ok bool
+		if a, ok = <-pool.work; !ok {
 			return
 		}
-		a.pump.process(a)
 	}
 }
 

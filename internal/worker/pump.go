@@ -2,6 +2,7 @@ package worker
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strconv"
 	"sync"
@@ -15,13 +16,12 @@ import (
 const (
 	// maxFetch bounds the tasks of one fetch; so do the scripts.
 	maxFetch = 500
-	// fewSlots is up to which Concurrency the pump lets other goroutines run after it has handed out tasks. Handlers that are
-	// quick have ended then, and the next turn settles all of them; without that it would leave with the first few, and each
-	// task would cost more of a round trip. With more slots it does better not to wait: while Redis works on one half of them,
-	// the handlers work on the other.
+	// fewSlots is up to which Concurrency a turn waits until other goroutines have run. Handlers that are quick have ended then, and it
+	// settles all of them; otherwise it would leave with the first one, and each task would cost more of a round trip. With more
+	// slots it does better not to wait: while Redis works on one half of them, the handlers work on the other.
 	fewSlots = 32
 	// minSecond is how many outcomes a second trip leaves with at least, while the first is on its way: each has a cost of its own. Where
-	// half of the slots are fewer there is no second trip.
+	// half of the slots are fewer there is no second trip; where they are more, it leaves with those.
 	minSecond = 25
 	// fetchPatience is how long after it was sent a fetch may still be executed. It is longer than a reply may take.
 	fetchPatience = 10 * time.Second
@@ -56,6 +56,9 @@ type Pump struct {
 	waiting   []string      // the queues that the waiter waits for now; nil: it does not wait
 	roused    bool          // the waiter was told that the queues are others now
 	waitWake  chan struct{} // ends the waiter loop's rest
+
+	ctx        context.Context // of the loops; nil before their first turn
+	restsUntil time.Time       // when a loop goes on by itself; zero: when it is woken, or it is at work
 }
 
 // doubt is a fetch whose reply was lost.
@@ -102,7 +105,7 @@ func newPump(pool *Pool, lane []string, waiter Waiter) *Pump {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.name, b.name))
 	})
 	p.demand = pool.slots.join(p.signal)
-	p.batch = max(minSecond, pool.cfg.Concurrency*2/5)
+	p.batch = max(minSecond, pool.cfg.Concurrency/2)
 	p.trips = append(p.trips, &Trip{Pump: p})
 	if p.batch <= pool.cfg.Concurrency/2 {
 		p.trips = append(p.trips, &Trip{Pump: p})
@@ -122,15 +125,19 @@ func notify(ch chan struct{}) {
 	}
 }
 
-// finish hands an attempt over to be settled.
+// finish hands an attempt over to be settled, and wakes a loop if a turn is to be made for it.
 func (p *Pump) finish(a *Attempt) {
-	p.mu.Lock()
-	p.finished = append(p.finished, a)
-	leave := p.worthATrip()
-	p.mu.Unlock()
-	if leave {
+	if p.add(a) {
 		p.signal()
 	}
+}
+
+// add hands an attempt over to be settled, and reports whether a turn is to be made for it.
+func (p *Pump) add(a *Attempt) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finished = append(p.finished, a)
+	return p.worthATrip()
 }
 
 // token makes a token that no other fetch has.

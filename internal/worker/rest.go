@@ -52,21 +52,29 @@ func (p *Pump) look(ctx context.Context, now time.Time) error {
 
 // rest returns how long the pump has nothing to do unless it is woken.
 func (p *Pump) rest(now time.Time) time.Duration {
-	var at time.Time
-	sooner := func(t time.Time) {
-		if at.IsZero() || t.Before(at) {
-			at = t
-		}
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.flying > 0 {
 		return untilWoken // whoever is back first sees to everything
 	}
+	due := p.nextDue()
+	if due.IsZero() {
+		return untilWoken
+	}
+	return max(due.Sub(now), time.Millisecond)
+}
+
+// nextDue returns when there is something to do next without being woken, zero if there is nothing. The caller holds the lock.
+func (p *Pump) nextDue() (due time.Time) {
+	sooner := func(t time.Time) {
+		if due.IsZero() || t.Before(due) {
+			due = t
+		}
+	}
 	for _, d := range p.doubts {
 		sooner(d.due)
 	}
-	fetching := p.pool.fetching.Load()
+	now, fetching := time.Now(), p.pool.fetching.Load()
 	for _, q := range p.queues {
 		if now.Before(q.retryAt) { // also while not fetching: outcomes may be held back until then
 			sooner(q.retryAt)
@@ -75,10 +83,7 @@ func (p *Pump) rest(now time.Time) time.Duration {
 			sooner(p.nextLook)
 		}
 	}
-	if at.IsZero() {
-		return untilWoken
-	}
-	return max(at.Sub(now), time.Millisecond)
+	return due
 }
 
 // Wait blocks until a dry queue is told to have tasks. It is the tick of a loop of its own.

@@ -210,6 +210,7 @@ const (
 
 // run lets the pumps turn as a server does, until the returned function is called.
 func (r *rig) run() (loops *runner.Runner) {
+	r.cfg.WorkersLead = true
 	var table []runner.Loop
 	for _, p := range r.pumps {
 		table = append(table,

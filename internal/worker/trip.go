@@ -2,19 +2,21 @@ package worker
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
 )
 
-// Trip is one of the turns that a pump may have on their way at the same time.
+// Trip is one of the turns that a pump may have on their way at the same time. Its loop makes them, or a worker that leads.
 type Trip struct {
 	*Pump
 
 	turn rdb.Turn
+	led  bool     // by a worker
+	own  *Attempt // that the worker which leads keeps for itself
 	// Guarded by the pump's lock, because the other trip counts what is on its way.
+	busy     bool       // its loop, or a worker, is at it
 	sent     []*Attempt // whose settlements are in the turn
 	undos    []*doubt   // in the turn
 	fetching bool       // the turn fetches
@@ -26,7 +28,16 @@ func (t *Trip) Wake() <-chan struct{} { return t.wake }
 
 // Turn is one round trip: settle what has finished, fetch for the free slots. It is the pump loop's tick: the duration is how
 // long there is nothing to do, unless woken.
-func (t *Trip) Turn(ctx context.Context) (time.Duration, error) {
+func (t *Trip) Turn(ctx context.Context) (rest time.Duration, err error) {
+	if !t.board(ctx) {
+		return untilWoken, nil // a worker leads, and sees to everything
+	}
+	defer func() { t.getOff(rest) }() // also if a callback panics
+	return t.round(ctx)
+}
+
+// round makes one round trip, if there is anything to do, or else returns for how long there is not.
+func (t *Trip) round(ctx context.Context) (rest time.Duration, err error) {
 	now := time.Now()
 	if !t.mayLeave() {
 		return untilWoken, nil
@@ -41,13 +52,35 @@ func (t *Trip) Turn(ctx context.Context) (time.Duration, error) {
 	}
 	sent := uptime()
 	t.cfg.Broker.Turn(ctx, &t.turn)
-	begun, err := t.learn(sent)
+	err = t.learn(sent)
 	t.ended(err)
 	t.rouseWaiter(ctx)
-	if begun && t.cfg.Concurrency <= fewSlots {
-		runtime.Gosched()
-	}
 	return 0, err
+}
+
+// board reports whether the trip's loop may make a turn, and holds off the workers until it gets off.
+func (t *Trip) board(ctx context.Context) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ctx, t.restsUntil = ctx, time.Time{}
+	if t.busy {
+		return false
+	}
+	t.busy = true
+	return true
+}
+
+// getOff notes that the loop rests.
+func (t *Trip) getOff(rest time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cfg.Concurrency <= fewSlots {
+		t.isBack() // the workers lead from here on
+	}
+	t.busy = false
+	if rest > 0 {
+		t.restsUntil = time.Now().Add(rest)
+	}
 }
 
 // mayLeave reports whether the trip may try its luck: when one has failed, that one alone tries again, when its loop has backed off.
@@ -73,7 +106,7 @@ func (t *Trip) ended(err error) {
 	switch {
 	case err == nil && t.failed == t:
 		t.failed = nil
-	case err != nil && t.failed == nil:
+	case err != nil && t.failed == nil && !t.led: // a worker's turn is made again by any of the loops
 		t.failed = t
 	}
 	t.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 )
 
 // batchOf100 is with how many outcomes a second trip leaves where there are 100 slots.
-const batchOf100 = 40
+const batchOf100 = 50
 
 // onTheWay makes a rig with 100 slots and as many tasks whose handlers run, of which the first has ended, and lets a trip leave with it
 // that takes a second there and a second back. The returned function waits until it is back.
@@ -77,6 +77,7 @@ func TestSecondTripWaitsForABatch(t *testing.T) {
 		for i := batchOf100 + 1; i < 100; i++ {
 			g.end(fmt.Sprint("t", i))
 		}
+		r.second() // its loop's next turn
 		r.settled()
 		r.mustBeFree()
 	})
