@@ -3,6 +3,7 @@ package asynq
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/asynq-go/asynq/internal/rdb"
@@ -25,8 +26,13 @@ type combined struct {
 	sent bool // on its way: it can no longer be taken back
 }
 
-// maxFlights is how many pipelines are on their way at the same time: while Redis works on one, the other is made or read.
-const maxFlights = 2
+const (
+	// maxFlights is how many pipelines are on their way at the same time: while Redis works on one, the other is made or read.
+	maxFlights = 2
+	// minSecond is how many calls a second pipeline leaves with at least: each has a cost of its own. What is too little for that goes
+	// with the first, when it is back.
+	minSecond = 32
+)
 
 // enqueue makes a task. If ctx ends first it returns at once; the error says whether the task may have been made.
 func (c *combiner) enqueue(ctx context.Context, task *rdb.NewTask) error {
@@ -36,7 +42,7 @@ func (c *combiner) enqueue(ctx context.Context, task *rdb.NewTask) error {
 	own := &combined{task: task, done: make(chan struct{})}
 	c.mu.Lock()
 	c.waiting = append(c.waiting, own)
-	lead := c.flights < maxFlights
+	lead := c.worthAFlight()
 	if lead {
 		c.flights++
 	}
@@ -55,23 +61,32 @@ func (c *combiner) enqueue(ctx context.Context, task *rdb.NewTask) error {
 	}
 }
 
-// fly sends pipelines until nobody waits; or, where own is given, the one pipeline with that call, after which another goroutine takes
+// worthAFlight reports whether one more pipeline is to leave with the calls that wait. The caller holds the lock.
+func (c *combiner) worthAFlight() bool {
+	return len(c.waiting) > 0 && (c.flights == 0 || c.flights < maxFlights && len(c.waiting) >= minSecond)
+}
+
+// fly sends pipelines until it is worth none; or, where own is given, the one pipeline with that call, after which another goroutine takes
 // over.
 func (c *combiner) fly(own *combined) {
 	for {
+		if own == nil {
+			runtime.Gosched() // those that have their answers may be about to call again
+		}
 		c.mu.Lock()
 		if own != nil && own.sent {
 			c.mu.Unlock()
 			c.land() // another flight took the call along
 			return
 		}
-		batch := c.waiting
-		c.waiting = nil
-		if len(batch) == 0 {
-			c.flights--
+		c.flights--
+		if own == nil && !c.worthAFlight() {
 			c.mu.Unlock()
 			return
 		}
+		c.flights++
+		batch := c.waiting
+		c.waiting = nil
 		tasks := make([]*rdb.NewTask, len(batch))
 		for i, w := range batch {
 			w.sent = true
@@ -94,10 +109,10 @@ func (c *combiner) fly(own *combined) {
 func (c *combiner) land() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.waiting) > 0 {
+	c.flights--
+	if c.worthAFlight() {
+		c.flights++
 		go c.fly(nil)
-	} else {
-		c.flights--
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -93,6 +94,46 @@ func TestCombinerLoneCallGoesOutAtOnce(t *testing.T) {
 	})
 }
 
+// A second pipeline leaves with as many calls as are worth it; what is too little for that goes with the first one, when it is back.
+func TestCombinerSecondFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowSender{}
+		c := &combiner{send: s.send}
+		var wg sync.WaitGroup
+		call := func(n int) {
+			for range n {
+				wg.Go(func() { _ = c.enqueue(context.Background(), &rdb.NewTask{}) })
+			}
+			synctest.Wait()
+		}
+		left := func(want ...int) {
+			t.Helper()
+			var got []int
+			s.mu.Lock()
+			for _, batch := range s.batches {
+				got = append(got, len(batch))
+			}
+			s.mu.Unlock()
+			if !slices.Equal(got, want) {
+				t.Errorf("pipelines of %v calls have left, want %v", got, want)
+			}
+		}
+		call(1)
+		call(minSecond - 1)
+		left(1)
+		call(1)
+		left(1, minSecond)
+		call(5)
+		left(1, minSecond)
+		wg.Wait()
+		synctest.Wait()
+		left(1, minSecond, 5)
+		if s.most != 2 || c.flights != 0 {
+			t.Errorf("%d pipelines at once, and %d in the end", s.most, c.flights)
+		}
+	})
+}
+
 func TestCombinerReturnsWithItsAnswerUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowSender{}
@@ -144,10 +185,8 @@ func TestCombinerHeedsContext(t *testing.T) {
 		time.Sleep(5 * time.Second)
 
 		var wg sync.WaitGroup
-		for range maxFlights { // the lines are busy
-			wg.Go(func() { _ = c.enqueue(context.Background(), &rdb.NewTask{}) })
-			synctest.Wait()
-		}
+		wg.Go(func() { _ = c.enqueue(context.Background(), &rdb.NewTask{}) }) // the line is busy
+		synctest.Wait()
 		before := s.sent()
 		waiting, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()
