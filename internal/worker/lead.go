@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 )
 
@@ -71,12 +72,8 @@ func (p *Pump) restless(now time.Time) bool {
 	if len(p.finished) > 0 {
 		return true
 	}
-	if p.pool.fetching.Load() && p.slots.available() > 0 {
-		for _, q := range p.queues {
-			if q.ready(now) {
-				return true
-			}
-		}
+	if p.pool.fetching.Load() && slices.ContainsFunc(p.queues, func(q *queueState) bool { return q.ready(now) }) && p.slots.wanted(p.demand) {
+		return true
 	}
 	next := p.nextDue()
 	return !next.IsZero() && (p.restsUntil.IsZero() || next.Before(p.restsUntil))

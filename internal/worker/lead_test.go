@@ -194,3 +194,41 @@ func TestLedTurnPanics(t *testing.T) {
 		}
 	})
 }
+
+// A queue that gets tasks while a worker leads, and all slots are another lane's, is asked when one of those is free.
+func TestWorkerLeavesAWishForASlot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, g := newRig(t, 1, map[string]int{"p": 1, "q": 1}, []string{"p"}, []string{"q"}), newGates()
+		r.cfg.WorkersLead, r.handle = true, g.handle
+		r.add("p", "a")
+		r.settled()
+		r.latency = time.Second
+		g.end("a")
+		synctest.Wait() // its worker's turn is on its way
+		r.add("q", "b")
+		go func() { _, _ = r.pumps[1].trips[0].Turn(context.Background()) }()
+		synctest.Wait()
+		r.add("p", "c")
+		r.tell("p")
+		if rest, _ := r.turn(); rest != untilWoken {
+			t.Errorf("beside a worker that leads, the loop rests for %v", rest)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		r.mustBe("q", "b", "active")
+		r.woken()
+		g.end("b")
+		synctest.Wait()
+		if !r.woken() {
+			t.Error("a slot is free, and nobody who wants it is told")
+		}
+		r.settled()
+		r.mustBe("p", "c", "active")
+		g.end("c")
+		time.Sleep(4 * time.Second)
+		for _, p := range r.pumps {
+			_, _ = p.trips[0].Turn(context.Background())
+		}
+		r.mustBeFree()
+	})
+}
