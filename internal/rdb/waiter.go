@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Waiter blocks on the markers of the queues of one lane. It has a connection of its own, which it closes to end a wait at once:
+// Waiter blocks on the markers of the queues of one lane. It has a client of its own, which it closes to end a wait at once:
 // a blocked BLPOP heeds no context.
 type Waiter struct {
 	broker *Broker
@@ -20,9 +19,6 @@ type Waiter struct {
 
 	mu     sync.Mutex
 	client *redis.Client
-	conn   net.Conn
-	waits  int  // how many there have been
-	over   bool // the ctx of the last one has ended
 }
 
 // NewWaiter returns a waiter for queues of a lane. name tells it from all other waiters.
@@ -49,13 +45,18 @@ func (w *Waiter) Wait(ctx context.Context, queues []string, timeout time.Duratio
 	if client == w.broker.client {
 		timeout = min(timeout, time.Second) // nothing can end it before
 	}
-	w.mu.Lock()
-	w.waits++
-	wait := w.waits
-	w.over = false
-	w.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() { w.hangUp(wait) })
-	defer stop()
+	// To close the connection that was dialed last would not do: go-redis dials in the background, and one that was dialed for an
+	// earlier wait may serve this one.
+	hungUp := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(hungUp)
+		w.Close()
+	})
+	defer func() {
+		if !stop() {
+			<-hungUp // or it would hang up on the next wait
+		}
+	}()
 	popped, err := client.BLPop(ctx, timeout, keys...).Result()
 	switch {
 	case ctx.Err() != nil:
@@ -104,23 +105,10 @@ func (w *Waiter) Rouse(ctx context.Context) error {
 func (w *Waiter) Close() {
 	w.mu.Lock()
 	client := w.client
-	w.client, w.conn = nil, nil
+	w.client = nil
 	w.mu.Unlock()
 	if client != nil {
 		_ = client.Close() // only ever fails where it is closed already
-	}
-}
-
-// hangUp ends a wait by closing the connection under it, or the one that is still being made for it.
-func (w *Waiter) hangUp(wait int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if wait != w.waits {
-		return // that wait is over, and the connection serves another
-	}
-	w.over = true
-	if w.conn != nil {
-		_ = w.conn.Close() // its only reader is told by the error of its read
 	}
 }
 
@@ -141,20 +129,6 @@ func (w *Waiter) connect(ctx context.Context, key string) (redis.UniversalClient
 		return w.broker.client, nil
 	}
 	opt := *node.Options()
-	dial := opt.Dialer
-	opt.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.conn = conn
-		if w.over {
-			_ = conn.Close() // nobody waits for it any more; an error here would have go-redis dial again
-		}
-		return conn, nil
-	}
 	opt.PoolSize, opt.MinIdleConns, opt.MaxIdleConns, opt.MaxActiveConns, opt.PipelinePoolSize = 1, 0, 0, 0, 0
 	opt.MaxRetries = -1
 	// What a client makes for itself to listen to Redis's notifications must not be shared by two.
