@@ -19,6 +19,9 @@ type Incident struct {
 	// Cut is how many bytes PowerLoss took off an AOF.
 	Cut int64
 
+	// Effect is what came of it, where that is not certain beforehand: see the method.
+	Effect string
+
 	// Primary is the node that is the primary of the shard in the end, "" where that is not the question.
 	Primary string
 	// Elected is when that one was first agreed on, and Writable when it first took writes, in a failover.
@@ -35,6 +38,9 @@ func (i *Incident) Loses() time.Duration {
 
 func (i *Incident) String() string {
 	text := fmt.Sprintf("%s of %v, %v", i.Name, i.Nodes, i.Over.Sub(i.Began).Round(time.Millisecond))
+	if i.Effect != "" {
+		text += ", " + i.Effect
+	}
 	if !i.LostFrom.IsZero() {
 		text += fmt.Sprintf(", writes of %v may be lost", i.LostUntil.Sub(i.LostFrom).Round(time.Millisecond))
 	}
@@ -43,10 +49,14 @@ func (i *Incident) String() string {
 
 func begin(name string, nodes ...*Node) *Incident {
 	i := &Incident{Name: name, Began: time.Now()}
+	i.name(nodes)
+	return i
+}
+
+func (i *Incident) name(nodes []*Node) {
 	for _, n := range nodes {
 		i.Nodes = append(i.Nodes, n.name)
 	}
-	return i
 }
 
 // lost widens the time whose writes may be gone.

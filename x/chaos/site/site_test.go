@@ -216,4 +216,8 @@ func TestClusterFailover(t *testing.T) {
 	if i := takesOver(ctx, t, s, s.Shards()[1], Order); i.Loses() != 0 {
 		t.Errorf("by order: %v", i)
 	}
+	i := takesOver(ctx, t, s, s.Shards()[2], Freeze)
+	if i.LostUntil.Before(i.Elected) {
+		t.Errorf("the frozen primary's own writes are not said to be lost: %+v", i)
+	}
 }
