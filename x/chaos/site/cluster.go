@@ -119,6 +119,11 @@ func (p *peer) owns(slot int) bool {
 	return slices.ContainsFunc(p.slots, func(r slotRange) bool { return r.first <= slot && slot <= r.last })
 }
 
+// only reports whether the slot is the peer's last one.
+func (p *peer) only(slot int) bool {
+	return len(p.slots) == 1 && p.slots[0] == slotRange{slot, slot}
+}
+
 // peers asks a node for what it knows of all.
 func (n *Node) peers(ctx context.Context) ([]*peer, error) {
 	text, err := n.client.ClusterNodes(ctx).Result()

@@ -41,7 +41,7 @@ func (s *Site) Reshard(ctx context.Context, slot int, to *Shard) (*Incident, err
 	i.Began = time.Now()
 	if from != to {
 		if err := m.do(ctx, s); err != nil {
-			return i, fmt.Errorf("moving slot %d from %s to %s (it may be half moved: repeat it): %w", slot, m.source, m.target, err)
+			return i, fmt.Errorf("moving slot %d from %s to %s (if it is half moved, repeat it): %w", slot, m.source, m.target, err)
 		}
 	}
 	err = until(ctx, "all nodes to know the slot's new place", func(ctx context.Context) error {
@@ -75,6 +75,9 @@ func (m *move) do(ctx context.Context, s *Site) error {
 	source, err := m.source.myself(ctx)
 	if err != nil {
 		return err
+	}
+	if source.only(m.slot) {
+		return errors.New("it is the last slot of its shard, whose nodes would become replicas of the other")
 	}
 	target, err := m.target.myself(ctx)
 	if err != nil {

@@ -45,8 +45,8 @@ var ErrNotHere = errors.New("not possible on this site")
 type Options struct {
 	Kind Kind
 
-	// Dir holds a folder for each server. It is made if it is not there, must hold no other site, and stays. If empty, a temporary
-	// directory is used, and removed by Close.
+	// Dir holds a folder for each server. It is made if it is not there, must be empty, and stays. If "", a temporary directory is
+	// used, and removed by Close.
 	Dir string
 
 	// Fsync is EverySecond if empty.
@@ -101,10 +101,8 @@ func Start(ctx context.Context, opts Options) (*Site, error) {
 		return nil, err
 	}
 	ownDir := opts.Dir == ""
-	if ownDir {
-		if opts.Dir, err = os.MkdirTemp("", "asynq-site-"); err != nil {
-			return nil, fmt.Errorf("site: %w", err)
-		}
+	if opts.Dir, err = emptyDir(opts.Dir); err != nil {
+		return nil, fmt.Errorf("site: %w", err)
 	}
 	for range startTries {
 		s := &Site{opts: opts, version: v, ownDir: ownDir, closing: make(chan struct{})}
@@ -120,6 +118,21 @@ func Start(ctx context.Context, opts Options) (*Site, error) {
 		err = errors.Join(err, os.RemoveAll(opts.Dir))
 	}
 	return nil, fmt.Errorf("site: starting a %s: %w", opts.Kind, err)
+}
+
+// emptyDir returns the absolute path of an empty directory: the one that is asked for, or a temporary one.
+func emptyDir(dir string) (string, error) {
+	if dir == "" {
+		return os.MkdirTemp("", "asynq-site-")
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	if len(list) > 0 {
+		return "", fmt.Errorf("%s is not empty: name another directory for the servers", dir)
+	}
+	return filepath.Abs(dir)
 }
 
 func (s *Site) start(ctx context.Context) error {

@@ -3,9 +3,11 @@ package site
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -18,19 +20,37 @@ import (
 func TestMain(m *testing.M) {
 	// What go-redis logs of servers that are down is no news here.
 	redis.SetLogger(&logging.VoidLogger{})
+	if os.Getenv(harnessEnv) != "" {
+		runHarness()
+	}
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		// Most tests wait most of the time.
+		if err := flag.Set("test.parallel", "5"); err != nil {
+			panic(err)
+		}
+	}
 	os.Exit(m.Run())
 }
 
-// start starts a site for the test. When the test is over, it must be gone to the last process.
-func start(t *testing.T, opts Options) (*Site, context.Context) {
+// needRedis leaves out a test where there is no server program. With CI_REQUIRE_REDIS=1 that is a failure.
+func needRedis(t *testing.T) {
 	t.Helper()
-	t.Parallel()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
 			t.Fatal(err)
 		}
 		t.Skip("no redis-server on the PATH")
 	}
+}
+
+// start starts a site for the test. When the test is over, it must be gone to the last process.
+func start(t *testing.T, opts Options) (*Site, context.Context) {
+	t.Helper()
+	t.Parallel()
+	needRedis(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	began := time.Now()
@@ -103,7 +123,7 @@ func all(ctx context.Context, t *testing.T, s *Site, prefix string, n int) {
 }
 
 // done ends the test unless the incident is one that is over, and logs it.
-func done(t *testing.T, i *Incident, err error) *Incident {
+func done(t *testing.T, i *Incident, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("%s: %v", i.Name, err)
@@ -112,7 +132,6 @@ func done(t *testing.T, i *Incident, err error) *Incident {
 		t.Fatalf("moments of %s: %+v", i.Name, i)
 	}
 	t.Log(i)
-	return i
 }
 
 func primaryOf(ctx context.Context, t *testing.T, sh *Shard) *Node {
@@ -128,6 +147,26 @@ func TestSlot(t *testing.T) {
 	for key, want := range map[string]int{"": 0, "123456789": 12739, "asynq:{default}:pending": Slot("default"), "{}a": Slot("{}a")} {
 		if got := Slot(key); got != want {
 			t.Errorf("slot of %q is %d, want %d", key, got, want)
+		}
+	}
+}
+
+func TestStartErrors(t *testing.T) {
+	t.Parallel()
+	needRedis(t)
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, opts := range map[string]Options{
+		"no such kind":    {Kind: "other"},
+		"no such program": {Kind: Standalone, Binary: "no-redis-server"},
+		"full directory":  {Kind: Standalone, Dir: full},
+		"no such fsync":   {Kind: Standalone, Fsync: "sometimes"},
+	} {
+		if s, err := Start(context.Background(), opts); err == nil {
+			t.Errorf("%s: no error", name)
+			_ = s.Close()
 		}
 	}
 }
@@ -201,6 +240,15 @@ func TestSentinelFailover(t *testing.T) {
 	}
 	if i, err := s.Restart(ctx, s.Sentinels()[0], 0); err != nil || i.Loses() != 0 {
 		t.Errorf("%v, error %v", i, err)
+	}
+}
+
+func TestSentinelSplitBrain(t *testing.T) {
+	s, ctx := start(t, Options{Kind: Sentinel})
+	takesOver(ctx, t, s, s.Shards()[0], Order)
+	i := takesOver(ctx, t, s, s.Shards()[0], Freeze)
+	if i.LostUntil.Before(i.Elected) {
+		t.Errorf("the frozen primary's own writes are not said to be lost: %+v", i)
 	}
 }
 
