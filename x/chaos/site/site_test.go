@@ -1,0 +1,271 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+)
+
+func TestMain(m *testing.M) {
+	// What go-redis logs of servers that are down is no news here.
+	redis.SetLogger(&logging.VoidLogger{})
+	if os.Getenv(harnessEnv) != "" {
+		runHarness()
+	}
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		// Most tests wait most of the time.
+		if err := flag.Set("test.parallel", "5"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// needRedis leaves out a test where there is no server program. With CI_REQUIRE_REDIS=1 that is a failure.
+func needRedis(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip("no redis-server on the PATH")
+	}
+}
+
+// start starts a site for the test. When the test is over, it must be gone to the last process.
+func start(t *testing.T, opts Options) (*Site, context.Context) {
+	t.Helper()
+	t.Parallel()
+	needRedis(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	began := time.Now()
+	s, err := Start(ctx, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s is up after %v", opts.Kind, time.Since(began).Round(time.Millisecond))
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, n := range append(s.Nodes(), s.Sentinels()...) {
+				log := n.Log()
+				t.Logf("%s:\n%s", n, log[max(0, len(log)-3000):])
+			}
+		}
+		var pids []int
+		for _, n := range append(s.Nodes(), s.Sentinels()...) {
+			if pid := n.PID(); pid != 0 {
+				pids = append(pids, pid)
+			}
+		}
+		for range 2 {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+				t.Errorf("process %d after Close: %v", pid, err)
+			}
+		}
+		if _, err := os.Stat(s.Dir()); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the directory after Close: %v", err)
+		}
+	})
+	return s, ctx
+}
+
+// fill writes n keys, spread over all shards.
+func fill(ctx context.Context, t *testing.T, s *Site, prefix string, n int) {
+	t.Helper()
+	for i := range n {
+		if err := s.Client().Set(ctx, prefix+strconv.Itoa(i), i, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// count is how many of the keys are there.
+func count(ctx context.Context, t *testing.T, s *Site, prefix string, n int) int {
+	t.Helper()
+	found := 0
+	for i := range n {
+		switch err := s.Client().Get(ctx, prefix+strconv.Itoa(i)).Err(); {
+		case err == nil:
+			found++
+		case !errors.Is(err, redis.Nil):
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+// all ends the test unless all the keys are there.
+func all(ctx context.Context, t *testing.T, s *Site, prefix string, n int) {
+	t.Helper()
+	if found := count(ctx, t, s, prefix, n); found != n {
+		t.Fatalf("%d of the keys %s are there, want %d", found, prefix, n)
+	}
+}
+
+// done ends the test unless the incident is one that is over, and logs it.
+func done(t *testing.T, i *Incident, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", i.Name, err)
+	}
+	if i.Began.IsZero() || !i.Over.After(i.Began) || i.LostUntil.Before(i.LostFrom) {
+		t.Fatalf("moments of %s: %+v", i.Name, i)
+	}
+	t.Log(i)
+}
+
+func primaryOf(ctx context.Context, t *testing.T, sh *Shard) *Node {
+	t.Helper()
+	n, err := sh.Primary(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestSlot(t *testing.T) {
+	for key, want := range map[string]int{"": 0, "123456789": 12739, "asynq:{default}:pending": Slot("default"), "{}a": Slot("{}a")} {
+		if got := Slot(key); got != want {
+			t.Errorf("slot of %q is %d, want %d", key, got, want)
+		}
+	}
+}
+
+func TestStartErrors(t *testing.T) {
+	t.Parallel()
+	needRedis(t)
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, opts := range map[string]Options{
+		"no such kind":    {Kind: "other"},
+		"no such program": {Kind: Standalone, Binary: "no-redis-server"},
+		"full directory":  {Kind: Standalone, Dir: full},
+		"no such fsync":   {Kind: Standalone, Fsync: "sometimes"},
+	} {
+		if s, err := Start(context.Background(), opts); err == nil {
+			t.Errorf("%s: no error", name)
+			_ = s.Close()
+		}
+	}
+}
+
+func TestRestart(t *testing.T) {
+	s, ctx := start(t, Options{Kind: Standalone, Fsync: Always})
+	if a := s.Address(); len(a.Addrs) != 1 || a.Kind != Standalone {
+		t.Errorf("address %+v", a)
+	}
+	fill(ctx, t, s, "k", 100)
+	node := s.Nodes()[0]
+	pid := node.PID()
+	i, err := s.Restart(ctx, node, 50*time.Millisecond)
+	done(t, i, err)
+	if node.PID() == pid {
+		t.Error("it is the same process")
+	}
+	if i.Loses() != 0 {
+		t.Errorf("with every write on the disk, %v", i)
+	}
+	all(ctx, t, s, "k", 100)
+
+	if err := node.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.Role(ctx); err == nil || node.PID() != 0 {
+		t.Errorf("a stopped node has process %d, error %v", node.PID(), err)
+	}
+	if err := node.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	all(ctx, t, s, "k", 100)
+	if _, err := s.Failover(ctx, s.Shards()[0], Crash); !errors.Is(err, ErrNotHere) {
+		t.Errorf("failover of a lone server: %v", err)
+	}
+}
+
+// takesOver is what must hold of every failover.
+func takesOver(ctx context.Context, t *testing.T, s *Site, sh *Shard, way Way) *Incident {
+	t.Helper()
+	prefix := fmt.Sprintf("%s-%s-", sh.Name(), way)
+	fill(ctx, t, s, prefix, 100)
+	old := primaryOf(ctx, t, sh)
+	i, err := s.Failover(ctx, sh, way)
+	done(t, i, err)
+	t.Logf("elected after %v, writable after %v", i.Elected.Sub(i.Began).Round(time.Millisecond),
+		i.Writable.Sub(i.Began).Round(time.Millisecond))
+	now := primaryOf(ctx, t, sh)
+	if now == old || now.Name() != i.Primary {
+		t.Fatalf("the primary was %s and is %s", old, now)
+	}
+	if role, err := old.Role(ctx); role != Replica {
+		t.Fatalf("%s is a %s now, error %v", old, role, err)
+	}
+	all(ctx, t, s, prefix, 100) // written before LostFrom
+	fill(ctx, t, s, prefix+"after-", 10)
+	return i
+}
+
+func TestSentinelFailover(t *testing.T) {
+	s, ctx := start(t, Options{Kind: Sentinel, MinReplicas: 1})
+	if a := s.Address(); len(a.Addrs) != 3 || a.Master == "" {
+		t.Errorf("address %+v", a)
+	}
+	sh := s.Shards()[0]
+	if replicas, err := sh.Replicas(ctx); len(replicas) != 2 {
+		t.Fatalf("%d replicas, error %v", len(replicas), err)
+	}
+	if i := takesOver(ctx, t, s, sh, Crash); i.Loses() == 0 {
+		t.Error("a crash of a primary loses nothing")
+	}
+	if i, err := s.Restart(ctx, s.Sentinels()[0], 0); err != nil || i.Loses() != 0 {
+		t.Errorf("%v, error %v", i, err)
+	}
+}
+
+func TestSentinelSplitBrain(t *testing.T) {
+	s, ctx := start(t, Options{Kind: Sentinel})
+	takesOver(ctx, t, s, s.Shards()[0], Order)
+	i := takesOver(ctx, t, s, s.Shards()[0], Freeze)
+	if i.LostUntil.Before(i.Elected) {
+		t.Errorf("the frozen primary's own writes are not said to be lost: %+v", i)
+	}
+}
+
+func TestClusterFailover(t *testing.T) {
+	s, ctx := start(t, Options{Kind: Cluster})
+	if a := s.Address(); len(a.Addrs) != 6 {
+		t.Errorf("address %+v", a)
+	}
+	if list, err := s.Primaries(ctx); len(list) != 3 {
+		t.Fatalf("%d primaries, error %v", len(list), err)
+	}
+	takesOver(ctx, t, s, s.Shards()[0], Crash)
+	if i := takesOver(ctx, t, s, s.Shards()[1], Order); i.Loses() != 0 {
+		t.Errorf("by order: %v", i)
+	}
+	i := takesOver(ctx, t, s, s.Shards()[2], Freeze)
+	if i.LostUntil.Before(i.Elected) {
+		t.Errorf("the frozen primary's own writes are not said to be lost: %+v", i)
+	}
+}
