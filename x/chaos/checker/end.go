@@ -1,0 +1,213 @@
+package checker
+
+import (
+	"fmt"
+
+	"github.com/asynq-go/asynq/x/chaos/history"
+)
+
+// fate is what became of a task.
+type fate int
+
+const (
+	nothing   fate = iota // it never was there, or others tell what became of it
+	absent                // it may never have been there
+	completed             // it is there
+	archived              // it is there
+	gone                  // it succeeded, or what it was aggregated into ended
+	trimmed               // it was archived
+	waiting               // it is there, and not done
+	excused               // a fault explains its loss
+	missing               // nothing does
+)
+
+// entered returns between which moments a task was made, if it was. An aggregated task is made when its last member is there.
+func (c *checker) entered(t *task) (from, until int64) {
+	from, until = t.entered()
+	if t.offered != nil || len(t.members) == 0 {
+		return from, until
+	}
+	from = 0
+	for _, id := range t.members {
+		if m := c.story.tasks[id]; m != nil {
+			at, _ := m.entered()
+			from = max(from, min(at, until))
+		}
+	}
+	return from, until
+}
+
+// end judges what became of a task.
+func (c *checker) end(t *task, ends map[*task]fate) fate {
+	if t.outcome != nil {
+		return c.there(t)
+	}
+	if t.refused() || t.offered == nil && t.accepted == nil && t.answer == nil && len(t.runs) == 0 {
+		return nothing
+	}
+	if grouped(t) {
+		if f, ok := c.aggregated(t, ends); ok {
+			return f
+		}
+	}
+	if s := t.success(); s != nil {
+		return c.succeeded(t, s)
+	}
+	if len(t.runs) == 0 && t.accepted == nil {
+		if grouped(t) && len(t.groups) > 0 {
+			// It was there: it is judged as if it had been accepted.
+			return c.missed(t)
+		}
+		c.report.Absent++
+		return absent
+	}
+	return c.missed(t)
+}
+
+// aggregated tells the fate of a member from those of the tasks that it was aggregated into; false if they do not tell it.
+func (c *checker) aggregated(t *task, ends map[*task]fate) (fate, bool) {
+	open := false
+	for _, group := range t.groups {
+		switch ends[group] {
+		case completed, archived, gone, trimmed:
+			c.report.Gone++
+			return gone, true
+		case waiting, missing:
+			open = true
+		}
+	}
+	// The violation of the aggregated task stands for its members.
+	return nothing, open
+}
+
+// there judges a task that is in Redis at the end.
+func (c *checker) there(t *task) fate {
+	switch t.outcome.State {
+	case "completed":
+		c.report.Completed++
+		c.completed(t)
+		return completed
+	case "archived":
+		c.report.Archived++
+		c.archived(t)
+		return archived
+	}
+	c.report.Waiting++
+	events := []*history.Event{t.offered, t.accepted}
+	if r := t.last(); r != nil {
+		events = append(events, r.started, r.finished)
+	}
+	c.wrong(NotDone, t, fmt.Sprintf("At the end, when nothing was left to wait for, it is %q.", t.outcome.State), append(events, t.outcome)...)
+	return waiting
+}
+
+// completed judges a task that was kept after its success.
+func (c *checker) completed(t *task) {
+	s := t.success()
+	if s == nil {
+		c.wrong(NoSuccess, t, "It is completed, but none of its runs returned without an error.", t.offered, t.outcome)
+		return
+	}
+	c.plan(t, s)
+	for _, r := range t.runs {
+		if r.succeeded() && r.started.Retried == t.outcome.Retried {
+			return
+		}
+	}
+	c.wrong(Jump, t, fmt.Sprintf("It is completed with %d retries used; none of its successful runs had as many.", t.outcome.Retried), s.started, s.finished, t.outcome)
+}
+
+// plan judges whether a task could succeed at all.
+func (c *checker) plan(t *task, s *run) {
+	if t.offered != nil && failing(t.offered.Plan) {
+		c.wrong(AgainstPlan, t, "All steps of its plan fail, but it succeeded.", t.offered, s.started, s.finished)
+	}
+}
+
+// archived judges whether the runs of a task led to the archive.
+func (c *checker) archived(t *task) {
+	at, failures := t.outcome.At, t.outcome.Retried+1
+	if limit, ok := t.maxRetry(); ok && t.outcome.Retried != limit {
+		c.wrong(ArchivedEarly, t, fmt.Sprintf("It is archived with %d of %d retries used.", t.outcome.Retried, limit), t.offered, t.outcome)
+		return
+	}
+	r := t.last()
+	if r == nil {
+		from, _ := c.entered(t)
+		if most := c.trouble.unseen(from, at); !c.rules.CrashCounts || failures > most {
+			c.wrong(ArchivedWrong, t, fmt.Sprintf("It is archived after %d failures, but no run was seen, and faults explain %d attempts at most.", failures, most),
+				t.offered, t.outcome)
+		}
+		return
+	}
+	v := c.judge(r, at)
+	switch {
+	case v.overlap && v.cause == "":
+		c.wrong(ArchivedWrong, t, fmt.Sprintf("It is archived, but run %s was not seen to end, and its process lives.", r.started.Run), r.started, t.outcome)
+		return
+	case v.certain && r.succeeded():
+		c.wrong(ArchivedWrong, t, fmt.Sprintf("It is archived, but its last run %s succeeded, and nothing kept the outcome from Redis.", r.started.Run),
+			r.started, r.finished, t.outcome)
+		return
+	}
+	least, most := v.min, v.max+c.unseen(r, v, at)
+	if from, ok := c.trouble.lossFrom(r.started.At-c.trouble.slack, at); ok {
+		least = min(least, c.setBack(t, len(t.runs), from)-r.started.Retried)
+	}
+	if grown := failures - r.started.Retried; grown < least || grown > most {
+		c.wrong(ArchivedWrong, t, fmt.Sprintf("It is archived after %d failures; its last run was attempt %d, and that and the faults since explain %d to %d more.",
+			failures, r.started.Retried+1, least, most), r.started, r.finished, t.outcome)
+	}
+}
+
+// succeeded judges a task that is gone, and that a run explains.
+func (c *checker) succeeded(t *task, s *run) fate {
+	c.plan(t, s)
+	if t.offered != nil && t.offered.Retention > 0 && s.finished.At+int64(t.offered.Retention) > c.story.until {
+		from, until := c.entered(t)
+		if l := c.trouble.loss(from, until); l != nil {
+			c.report.Losses[l.name]++
+			return excused
+		}
+		c.wrong(NotKept, t, fmt.Sprintf("It succeeded, and was to be kept for %v after that, but it is gone.", t.offered.Retention), t.offered, s.started, s.finished)
+		return gone
+	}
+	c.report.Gone++
+	return gone
+}
+
+// missed judges a task that was there and is gone, without a success.
+func (c *checker) missed(t *task) fate {
+	from, until := c.entered(t)
+	if l := c.trouble.loss(from, until); l != nil {
+		c.report.Losses[l.name]++
+		return excused
+	}
+	events := []*history.Event{t.offered, t.accepted}
+	because := "It is gone, and never ran."
+	switch r := t.last(); {
+	case grouped(t) && len(t.groups) == 0:
+		because = "It is gone, and no aggregated task names it as a member."
+	case grouped(t):
+		because = "It is gone, and what it was aggregated into was lost with a fault that came after the group had it."
+	case r != nil:
+		if c.trims(t, r) {
+			c.report.Trimmed++
+			return trimmed
+		}
+		because = "It is gone, and none of its runs returned without an error."
+		events = append(events, r.started, r.finished)
+	}
+	c.wrong(Lost, t, because+" No fault explains the loss of what was accepted then.", events...)
+	return missing
+}
+
+// trims reports whether a task can have been archived after its last run, and trimmed since then.
+func (c *checker) trims(t *task, r *run) bool {
+	limit, ok := t.maxRetry()
+	if !ok || c.rules.ArchiveSize <= 0 || c.full(t.queue()) < c.rules.ArchiveSize {
+		return false
+	}
+	v := c.judge(r, c.story.until)
+	return r.started.Retried+v.max+c.unseen(r, v, c.story.until) > limit
+}
