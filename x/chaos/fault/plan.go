@@ -98,11 +98,11 @@ type Options struct {
 	Except []Kind
 }
 
-// Kinds are all kinds that a site can have.
+// Kinds are all kinds that a site can have; "" is any site.
 func Kinds(site string) []Kind {
 	var all []Kind
 	for _, r := range rules {
-		if r.sites == nil || slices.Contains(r.sites, site) {
+		if site == "" || r.sites == nil || slices.Contains(r.sites, site) {
 			all = append(all, r.kind)
 		}
 	}
