@@ -107,6 +107,7 @@ type peer struct {
 	id     string
 	port   string
 	flags  []string
+	master string // the id of its primary, "-" if it is one itself
 	linked bool
 	slots  []slotRange
 }
@@ -151,7 +152,7 @@ func parsePeer(words []string) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &peer{id: words[0], port: port, flags: strings.Split(words[2], ","), linked: words[7] == "connected"}
+	p := &peer{id: words[0], port: port, flags: strings.Split(words[2], ","), master: words[3], linked: words[7] == "connected"}
 	for _, w := range words[8:] {
 		if strings.HasPrefix(w, "[") {
 			continue // a slot on the move
@@ -228,6 +229,27 @@ func (sh *Shard) namedByCluster(ctx context.Context) (*Node, error) {
 		return nil, errors.New("no node is up")
 	}
 	return named, nil
+}
+
+// follows checks that the primary knows the node for its replica. It ignores orders of replicas that it does not know.
+func (n *Node) follows(ctx context.Context, primary *Node) error {
+	peers, err := primary.peers(ctx)
+	if err != nil {
+		return err
+	}
+	var self, other *peer
+	for _, p := range peers {
+		switch {
+		case p.is("myself"):
+			self = p
+		case n.site.byPort(p.port) == n:
+			other = p
+		}
+	}
+	if self == nil || other == nil || !other.is("slave") || other.is("fail") || other.master != self.id {
+		return fmt.Errorf("%s does not know that %s is its replica", primary, n)
+	}
+	return nil
 }
 
 // shardOfSlot is the shard whose primary owns the slot.

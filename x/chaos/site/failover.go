@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -17,11 +18,20 @@ const (
 	Order  Way = "order"  // the Sentinels, or a replica in the Cluster, are told to do it
 )
 
+// electionStands is four times the nodes' timeout, and a bit. For that long a node of Redis 7.0 remembers the votes that it got: told
+// to take over again, it counts those, and takes itself for elected while nobody else does.
+const electionStands = 6500 * time.Millisecond
+
+// orderStands is how long an order is given to be carried out before it is given again: nodes drop what they cannot do in five
+// seconds.
+const orderStands = 6 * time.Second
+
 // Failover has another node become the primary of the shard, and returns when the old one is a replica in sync.
 //
 // Replication is asynchronous. What the primary answered right before a crash may be gone, and after a freeze also what it
 // answers until it learns of its fate. On the order of Sentinel the writes of the change are lost as well. On the order of a replica
-// in the Cluster nothing is: the primary holds back its clients until the replica has everything.
+// in the Cluster nothing is: the primary holds back its clients until the replica has everything. Such an order waits until the last
+// change of the shard's primary is 6.5 s ago.
 //
 // All replicas have everything from before LostFrom: Failover waits for that before it begins.
 func (s *Site) Failover(ctx context.Context, sh *Shard, way Way) (*Incident, error) {
@@ -32,6 +42,11 @@ func (s *Site) Failover(ctx context.Context, sh *Shard, way Way) (*Incident, err
 	old, err := sh.settled(ctx)
 	if err != nil {
 		return i, err
+	}
+	if way == Order {
+		if err := sh.rested(ctx); err != nil {
+			return i, err
+		}
 	}
 	covered, err := sh.replicated(ctx, old)
 	if err != nil {
@@ -52,7 +67,7 @@ func (s *Site) Failover(ctx context.Context, sh *Shard, way Way) (*Incident, err
 		return i, err
 	}
 	struck := time.Now()
-	err = sh.succeeded(ctx, i, old)
+	err = sh.succeeded(ctx, i, old, way)
 	switch way { // even after an error: the site must not be left without a node
 	case Crash:
 		err = errors.Join(err, old.Start(ctx))
@@ -81,26 +96,35 @@ func (s *Site) Failover(ctx context.Context, sh *Shard, way Way) (*Incident, err
 
 // succeeded waits until all agree on another primary than the old one, and that one takes writes. If it needs the old one as a
 // replica for that, the first must do.
-func (sh *Shard) succeeded(ctx context.Context, i *Incident, old *Node) error {
+func (sh *Shard) succeeded(ctx context.Context, i *Incident, old *Node, way Way) error {
+	ordered := time.Now()
 	return until(ctx, "another primary of "+sh.name, func(ctx context.Context) error {
+		if i.Writable.IsZero() && sh.takesWrites(ctx, old) {
+			i.Writable = time.Now()
+		}
 		now, err := sh.Primary(ctx)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if now == old {
+		case now == old && way == Order && time.Since(ordered) > orderStands:
+			ordered = time.Now()
+			return errors.Join(fmt.Errorf("%s is still the primary", old), sh.order(ctx))
+		case now == old:
 			return fmt.Errorf("%s is still the primary", old)
-		}
-		if i.Elected.IsZero() {
+		case i.Elected.IsZero():
 			i.Elected = time.Now()
 		}
-		if sh.site.opts.MinReplicas > len(sh.nodes)-2 {
-			return nil
+		if i.Writable.IsZero() && sh.site.opts.MinReplicas <= len(sh.nodes)-2 {
+			return fmt.Errorf("%s does not take writes yet", now)
 		}
-		if err := sh.writable(ctx, now); err != nil {
-			return err
-		}
-		i.Writable = time.Now()
 		return nil
+	})
+}
+
+// takesWrites reports whether a node other than the old primary takes writes, whoever knows of it.
+func (sh *Shard) takesWrites(ctx context.Context, old *Node) bool {
+	return slices.ContainsFunc(sh.nodes, func(n *Node) bool {
+		return n != old && n.Alive() && sh.writable(ctx, n) == nil
 	})
 }
 

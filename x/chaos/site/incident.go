@@ -24,7 +24,7 @@ type Incident struct {
 
 	// Primary is the node that is the primary of the shard in the end, "" where that is not the question.
 	Primary string
-	// Elected is when that one was first agreed on, and Writable when it first took writes, in a failover.
+	// In a failover, Elected is when all agreed on it, and Writable when it first took writes: with Sentinels that is the earlier one.
 	Elected, Writable time.Time
 }
 

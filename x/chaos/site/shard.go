@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
+	"time"
 )
 
 // Shard is a primary and its replicas. The nodes of a shard stay the same; who of them is the primary does not.
@@ -13,6 +15,10 @@ type Shard struct {
 	site  *Site
 	name  string
 	nodes []*Node
+
+	mu      sync.Mutex
+	primary *Node     // when the shard was last in order
+	changed time.Time // when that was first seen to be another one than before
 }
 
 // Name is "shard1" and so on.
@@ -140,7 +146,27 @@ func (sh *Shard) settled(ctx context.Context) (*Node, error) {
 		}
 		return sh.writable(ctx, primary)
 	})
-	return primary, err
+	if err != nil {
+		return nil, err
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.primary != nil && sh.primary != primary {
+		sh.changed = time.Now()
+	}
+	sh.primary = primary
+	return primary, nil
+}
+
+// rested waits until the last election in a Cluster's shard is so long ago that the next one is a new one to its nodes.
+func (sh *Shard) rested(ctx context.Context) error {
+	sh.mu.Lock()
+	changed := sh.changed
+	sh.mu.Unlock()
+	if sh.site.opts.Kind != Cluster || changed.IsZero() {
+		return nil
+	}
+	return pause(ctx, time.Until(changed.Add(electionStands)))
 }
 
 // inSync checks that all other nodes of the shard that are up have all that the primary had when it was asked.
@@ -164,6 +190,11 @@ func (sh *Shard) inSync(ctx context.Context, primary *Node) error {
 			return fmt.Errorf("%s is not in sync with %s", n, primary)
 		case info.number("slave_repl_offset") < offset:
 			return fmt.Errorf("%s is %d bytes behind %s", n, offset-info.number("slave_repl_offset"), primary)
+		}
+		if sh.site.opts.Kind == Cluster {
+			if err := n.follows(ctx, primary); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -214,6 +214,9 @@ func takesOver(ctx context.Context, t *testing.T, s *Site, sh *Shard, way Way) *
 	done(t, i, err)
 	t.Logf("elected after %v, writable after %v", i.Elected.Sub(i.Began).Round(time.Millisecond),
 		i.Writable.Sub(i.Began).Round(time.Millisecond))
+	if i.Elected.Before(i.Began) || i.Writable.Before(i.Began) || i.Over.Before(i.Elected) {
+		t.Errorf("moments: %+v", i)
+	}
 	now := primaryOf(ctx, t, sh)
 	if now == old || now.Name() != i.Primary {
 		t.Fatalf("the primary was %s and is %s", old, now)

@@ -116,15 +116,18 @@ func (s *Site) KillClients(ctx context.Context) (*Incident, error) {
 	return i, err
 }
 
-// Slow has each primary do nothing for d: it answers nobody, not even other nodes. If that lasts longer than they wait, about 1.5 s,
-// replicas take over; then writes may be lost as in a failover by freeze.
-func (s *Site) Slow(ctx context.Context, d time.Duration) (*Incident, error) {
+// Slow has nodes do nothing for d, each primary if none are named: they answer nobody, not even other nodes. If that lasts longer than
+// those wait, 1.5 s, replicas take over; then writes may be lost as in a failover by freeze. In a Cluster that needs the votes
+// of the other primaries: when all of them are slow, nobody takes over.
+func (s *Site) Slow(ctx context.Context, d time.Duration, nodes ...*Node) (*Incident, error) {
 	i := begin("slow")
 	w, err := s.watch(ctx, nil)
 	if err != nil {
 		return i, err
 	}
-	nodes := w.nodes()
+	if len(nodes) == 0 {
+		nodes = w.nodes()
+	}
 	i.name(nodes)
 	i.Began = time.Now()
 	err = onEach(nodes, func(n *Node) error {

@@ -135,13 +135,13 @@ func TestDiskFull(t *testing.T) {
 			node := s.Nodes()[0]
 			kept := 0
 			refused := during(ctx, t, func(ctx context.Context) error {
-				err := node.Client().Set(ctx, "k"+strconv.Itoa(kept), strings.Repeat("x", 200), 0).Err()
+				err := node.Client().Set(ctx, "k"+strconv.Itoa(kept), strings.Repeat("x", 5000), 0).Err()
 				if err == nil {
 					kept++
 				}
 				return err
 			}, func(_ time.Duration, err error) bool { return err != nil && !errors.Is(err, context.Canceled) })
-			i, err := s.DiskFull(ctx, node, time.Second)
+			i, err := s.DiskFull(ctx, node, 2*time.Second)
 			done(t, i, err)
 			refused()
 			if i.Effect != want {
