@@ -27,7 +27,7 @@ const (
 //
 // What Redis 7.0 does: with EverySecond, the write that finds the disk full is still answered, and stays in memory; every later one is
 // refused with MISCONF, and so is PING. Within a second after there is room again it writes what it had kept, and all is well; only a
-// crash before that loses what was kept. Sentinels take the refused PING for a sign of death, and fail over after 1.5 s. The nodes of a
+// crash before that loses what was kept. The AOF it cannot load again (see rewriteAOF), so it is told to begin a new one. Sentinels take the refused PING for a sign of death, and fail over after 1.5 s. The nodes of a
 // Cluster do not.
 //
 // With Always the node exits when it finds the disk full, without an answer to the writes that it could not log. It is started again when
@@ -64,8 +64,33 @@ func (s *Site) DiskFull(ctx context.Context, n *Node, d time.Duration) (*Inciden
 		i.Effect = Exited
 		err = errors.Join(err, n.Start(ctx))
 	}
+	if err == nil && i.Effect == Refused {
+		err = n.rewriteAOF(ctx)
+	}
 	if err != nil {
 		return i, err
 	}
 	return i, w.over(ctx, i)
+}
+
+// rewriteAOF has the node begin a new AOF. Redis 7.0 goes on behind what it cut off when a write did not fit, and leaves a hole there: it
+// could not load the file again.
+func (n *Node) rewriteAOF(ctx context.Context) error {
+	asked := false
+	return until(ctx, "a new AOF of "+n.name, func(ctx context.Context) error {
+		if !asked {
+			if err := n.client.BgRewriteAOF(ctx).Err(); err != nil {
+				return err
+			}
+			asked = true
+		}
+		info, err := n.info(ctx, "persistence")
+		if err != nil {
+			return err
+		}
+		if info["aof_rewrite_in_progress"] != "0" || info["aof_rewrite_scheduled"] != "0" || info["aof_last_bgrewrite_status"] != "ok" {
+			return errors.New("it is being written")
+		}
+		return nil
+	})
 }
