@@ -46,7 +46,8 @@ type Options struct {
 	Kind Kind
 
 	// Dir holds a folder for each server. It is made if it is not there, must be empty, and stays. If "", a temporary directory is
-	// used, and removed by Close.
+	// used, and removed by Close. On a disk that may stall for more than a second a directory in memory is better: a primary that
+	// waits for its disk is taken for dead.
 	Dir string
 
 	// Fsync is EverySecond if empty.
