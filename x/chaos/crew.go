@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/asynq-go/asynq/x/chaos/child"
 	"github.com/asynq-go/asynq/x/chaos/history"
 	"github.com/asynq-go/asynq/x/chaos/network"
 	"github.com/asynq-go/asynq/x/chaos/node"
-	"github.com/asynq-go/asynq/x/chaos/process"
 	"github.com/asynq-go/asynq/x/chaos/skew"
 )
 
@@ -78,7 +78,7 @@ func (m *member) start() error {
 	}
 	cmd := exec.Command(m.program)
 	cmd.Env = append(os.Environ(), env, skew.Env(order.Skew))
-	process.OwnGroup(cmd)
+	child.OwnGroup(cmd)
 	output, err := os.OpenFile(filepath.Join(m.dir, m.name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (m *member) process() string { return m.name + "." + strconv.Itoa(m.life) }
 func (m *member) signal(sig syscall.Signal) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.cmd == nil || process.Signal(m.cmd.Process.Pid, sig) != nil {
+	if m.cmd == nil || child.Signal(m.cmd.Process.Pid, sig) != nil {
 		return ""
 	}
 	return m.process()

@@ -67,11 +67,7 @@ func (s *Site) Failover(ctx context.Context, sh *Shard, way Way) (*Incident, err
 		return i, err
 	}
 	struck := time.Now()
-	if way == Order {
-		err = sh.obeyed(ctx, i, old)
-	} else {
-		err = sh.succeeded(ctx, i, old, way)
-	}
+	err = sh.succeeded(ctx, i, old, way)
 	switch way { // even after an error: the site must not be left without a node
 	case Crash:
 		err = errors.Join(err, old.Start(ctx))
@@ -130,25 +126,6 @@ func (sh *Shard) takesWrites(ctx context.Context, old *Node) bool {
 	return slices.ContainsFunc(sh.nodes, func(n *Node) bool {
 		return n != old && n.Alive() && sh.writable(ctx, n) == nil
 	})
-}
-
-// obeyWithin is how long it takes at most to obey an order: Sentinels give up after their failover-timeout.
-const obeyWithin = 8 * time.Second
-
-// obeyed repeats an order until it is obeyed: Sentinels and replicas may give it up on the way.
-func (sh *Shard) obeyed(ctx context.Context, i *Incident, old *Node) error {
-	for {
-		within, cancel := context.WithTimeout(ctx, obeyWithin)
-		err := sh.succeeded(within, i, old, Order)
-		late := within.Err() != nil
-		cancel()
-		if err == nil || !late || ctx.Err() != nil || time.Since(i.Began) > patience {
-			return err
-		}
-		if err := sh.order(ctx); err != nil {
-			return err
-		}
-	}
 }
 
 // order tells those who decide that another node is to be the primary.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/asynq-go/asynq/x/chaos/child"
 )
 
 const (
@@ -165,7 +167,7 @@ func (n *Node) launch() error {
 	cmd.Stdout = pipeTo{output}
 	cmd.Stderr = cmd.Stdout
 	cmd.WaitDelay = time.Second // children of a killed server may hold the pipe
-	ownGroup(cmd)
+	child.OwnGroup(cmd)
 	if err := cmd.Start(); err != nil {
 		return errors.Join(err, output.Close())
 	}
@@ -238,7 +240,7 @@ func (n *Node) endWith(sig syscall.Signal) error {
 	if !p.runs() {
 		return nil
 	}
-	if err := signalGroup(p.cmd.Process.Pid, sig); err != nil && p.runs() {
+	if err := child.Signal(p.cmd.Process.Pid, sig); err != nil && p.runs() {
 		return fmt.Errorf("ending %s: %w", n, err)
 	}
 	late := time.NewTimer(patience)
@@ -272,7 +274,7 @@ func (n *Node) pause(sig syscall.Signal, frozen bool) error {
 		}
 		return nil
 	}
-	if err := signalGroup(n.proc.cmd.Process.Pid, sig); err != nil {
+	if err := child.Signal(n.proc.cmd.Process.Pid, sig); err != nil {
 		return fmt.Errorf("sending %s to %s: %w", sig, n, err)
 	}
 	n.proc.frozen = frozen

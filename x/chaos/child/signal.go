@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package process is about the processes that a run starts.
-package process
+// Package child is about the processes that a run starts.
+package child
 
 import "syscall"
 
