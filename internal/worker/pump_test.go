@@ -94,6 +94,31 @@ func TestFetchIsShared(t *testing.T) {
 	})
 }
 
+// A fetch whose answer would be too large brings fewer tasks than there are slots. The pump asks for the others at once, and each queue
+// gets its share of the slots that are left.
+func TestFetchBringsFewerThanThereAre(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, g := newRig(t, 9, map[string]int{"high": 2, "low": 1}), newGates()
+		r.handle, r.most = g.handle, 2
+		r.addSilently("high", "a", "b", "c", "d", "e", "f")
+		r.addSilently("low", "l", "m", "n", "o")
+		for _, want := range [][]string{
+			{"fetch 6 of high", "fetch 3 of low"},
+			{"fetch 3 of high", "fetch 2 of low"},
+			{"fetch 1 of high"},
+		} {
+			if rest, err := r.turn(); rest != 0 || err != nil {
+				t.Fatalf("rest of %v, error %v", rest, err)
+			}
+			r.mustHaveAsked(want...)
+		}
+		g.mustHaveBegun(t, "a", "b", "c", "d", "e", "l", "m", "n", "o")
+		g.end("a", "b", "l", "m", "c", "d", "n", "o", "e", "f")
+		r.settled()
+		r.mustBeFree()
+	})
+}
+
 func TestStrictPriority(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, g := newRig(t, 2, map[string]int{"high": 6, "low": 3}), newGates()
