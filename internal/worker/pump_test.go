@@ -3,8 +3,11 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/asynq-go/asynq/internal/wire"
@@ -56,6 +59,61 @@ func TestTurnSettlesWhatFinishedTogether(t *testing.T) {
 		r.mustHaveAsked("done b", "done e", "done f", "done g")
 		r.mustBeFree()
 	})
+}
+
+// A turn takes along no more than can be answered in time, and the next one the others, whatever a broken queue holds back.
+func TestTurnSettlesNoMoreThanItMay(t *testing.T) {
+	for name, tt := range map[string]struct {
+		n, payload int
+		want       []int // outcomes of the turns
+	}{
+		"many":  {maxSettled + 10, 0, []int{maxSettled, 10}},
+		"large": {5, maxSettledBytes / 2, []int{2, 2, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t, tt.n+1, map[string]int{"q": 1, "broken": 1})
+				release := map[string]chan struct{}{"q": make(chan struct{}), "broken": make(chan struct{})}
+				r.handle = func(_ context.Context, a *Attempt) error {
+					<-release[a.Queue]
+					return errors.New("try again") // so that the message is sent
+				}
+				for i := range tt.n {
+					r.addMessage("q", &wire.TaskMessage{Type: "test", ID: fmt.Sprint(i), Queue: "q", MaxRetry: 3, Payload: make([]byte, tt.payload)})
+				}
+				r.addSilently("broken", "b")
+				for r.pool.slots.available() > 0 {
+					_, _ = r.turn()
+				}
+				r.set(func() { r.refuse["broken"] = refusal("WRONGTYPE") })
+				close(release["broken"])
+				synctest.Wait()
+				_, _ = r.turn()
+				r.set(func() { r.asked = nil })
+				close(release["q"])
+				synctest.Wait()
+				for i, want := range append(tt.want, 0) {
+					_, _ = r.turn()
+					n := 0
+					r.set(func() {
+						for _, what := range r.asked {
+							if strings.HasPrefix(what, "retry ") {
+								n++
+							}
+						}
+						r.asked = nil
+					})
+					if n != want {
+						t.Errorf("turn %d settles %d tasks, want %d", i, n, want)
+					}
+				}
+				r.set(func() { delete(r.refuse, "broken") })
+				time.Sleep(maxQueuePause)
+				r.settled()
+				r.mustBeFree()
+			})
+		})
+	}
 }
 
 // What finishes while a turn is on its way goes into the next one.
