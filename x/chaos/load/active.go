@@ -66,10 +66,10 @@ func active(r *run) error {
 
 	start = time.Now()
 	close(release)
-	if end, err = counts.all(r.ctx); err != nil {
+	if _, err = counts.all(r.ctx); err != nil {
 		return err
 	}
-	r.settled("default", n, 0)
+	r.settled("default", n)
 	r.note("ended and settled", float64(n)/time.Since(start).Seconds(), "tasks/s")
 	r.shutdown(all...)
 	r.bear("ended")

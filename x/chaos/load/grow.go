@@ -56,7 +56,7 @@ func grow(r *run) error {
 	r.bear("processed")
 	r.memory("processed")
 	r.exactlyOnce(counts)
-	r.settled("default", n, 0)
+	r.settled("default", n)
 	r.sound()
 	return nil
 }

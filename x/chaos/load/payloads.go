@@ -68,7 +68,7 @@ func payloads(r *run) error {
 	r.note("processed: heap at most", float64(heap)/1e6, "MB")
 	bound := 4 * min(concurrency, sizes[10_000_000]) * 10_000_000 // in the connection's buffer, as a reply, a message and a result
 	r.check(heap < uint64(bound)+200_000_000, "the heap grew to %d MB, with %d MB of payloads in process", heap/1e6, bound/4/1_000_000)
-	r.settled("default", len(order), 0)
+	r.settled("default", len(order))
 	r.shutdown(s)
 	r.bear("settled")
 	r.exactlyOnce(counts)

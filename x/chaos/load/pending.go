@@ -112,7 +112,7 @@ func (r *run) drain(queue string, n, part int) (cost float64, err error) {
 	r.shutdown(many)
 	r.bear(queue + " processed")
 	r.exactlyOnce(counts)
-	r.settled(queue, n, 0)
+	r.settled(queue, n)
 	r.sound()
 	return cost, nil
 }

@@ -77,7 +77,7 @@ func (r *run) weighted(n int) error {
 	r.bear("weighted processed")
 	r.exactlyOnce(counts)
 	for _, name := range names {
-		r.settled(name, tasksPerQueue, 0)
+		r.settled(name, tasksPerQueue)
 	}
 	r.idle("weighted", 1)
 

@@ -64,7 +64,7 @@ func servers(r *run) error {
 	r.note("largest share of one", 100*float64(most)/float64(n), "%")
 	r.bear("processed")
 	r.exactlyOnce(counts)
-	r.settled("default", n, 0)
+	r.settled("default", n)
 	r.idle("after the load", hosts)
 	r.shutdown(all...)
 	infos, err := r.inspector.Servers()
