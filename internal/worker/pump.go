@@ -25,7 +25,7 @@ const (
 	minSecond = 25
 	// maxSettled is how many outcomes a turn takes along, and maxSettledBytes how large their messages are, beyond the last one's: all
 	// answers of a turn must come within the time that a connection has for one reading.
-	maxSettled      = 5000
+	maxSettled      = 2000
 	maxSettledBytes = 8 << 20
 	// fetchPatience is how long after it was sent a fetch may still be executed. It is longer than a reply may take.
 	fetchPatience = 10 * time.Second
