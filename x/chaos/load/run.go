@@ -59,6 +59,7 @@ func perform(ctx context.Context, s scenario, o options) ([]figure, error) {
 	r := &run{ctx: ctx, name: s.name, scale: o.scale, soak: o.soak, redis: server, log: new(logbook), progress: o.progress}
 	r.conn = asynq.RedisClientOpt{Addr: server.addr}
 	r.client, r.inspector = asynq.NewClient(r.conn), asynq.NewInspector(r.conn)
+	settledHeap() // what the scenario before left is none of this one's
 	r.meter = startMeter(ctx, server.addr)
 	start := time.Now()
 	err = s.play(r)
