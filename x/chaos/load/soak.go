@@ -114,6 +114,10 @@ func (r *run) soakWith(leak func()) error {
 	}
 	r.memory("end")
 	r.bear("whole")
+	if len(r.failed) > 0 {
+		s.Shutdown()
+		return nil // a leak is enough: whether all come through is not waited for
+	}
 
 	err = poll(r.ctx, time.Minute, func() (bool, error) { // until all are through: groups wait for their grace
 		left := 0
