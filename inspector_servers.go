@@ -43,7 +43,7 @@ type WorkerInfo struct {
 	// TaskType of the task.
 	TaskType string
 
-	// TaskPayload of the task.
+	// TaskPayload of the task; nil if it is more than 10,000 bytes: GetTaskInfo tells those.
 	TaskPayload []byte
 
 	// Queue that the task is from.

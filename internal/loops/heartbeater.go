@@ -25,6 +25,9 @@ type Heartbeater struct {
 	told map[string]time.Time // task ID → start, as Redis knows it
 }
 
+// maxPayload is how large payloads are that are told: workers are listed all at once, and payloads may be megabytes.
+const maxPayload = 10_000
+
 // Tick tells.
 func (h *Heartbeater) Tick(ctx context.Context) (time.Duration, error) {
 	running := h.Running()
@@ -40,6 +43,9 @@ func (h *Heartbeater) Tick(ctx context.Context) (time.Duration, error) {
 		now[w.TaskID] = w.StartTime
 		if at, ok := h.told[w.TaskID]; ok && at.Equal(w.StartTime) {
 			continue
+		}
+		if len(w.Payload) > maxPayload {
+			w.Payload = nil
 		}
 		if p.Started[w.TaskID], err = w.Encode(); err != nil {
 			return 0, err

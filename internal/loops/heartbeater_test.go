@@ -188,3 +188,24 @@ func TestHeartbeaterCannotEncode(t *testing.T) {
 		t.Error("something was told")
 	}
 }
+
+// A payload of megabytes is not told of: all workers are listed in one reply.
+func TestHeartbeaterLeavesOutLargePayloads(t *testing.T) {
+	h := newTestHeartbeater(t)
+	sizes := map[string]int{"small": maxPayload, "large": maxPayload + 1}
+	h.Running = func() (all []*wire.WorkerInfo) {
+		for id, size := range sizes {
+			all = append(all, &wire.WorkerInfo{TaskID: id, TaskType: "test", StartTime: epoch, Payload: make([]byte, size)})
+		}
+		return all
+	}
+	if _, err := h.Tick(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]int{"small": maxPayload, "large": 0} {
+		w, err := wire.DecodeWorkerInfo(h.broker.last.Started[id])
+		if err != nil || len(w.Payload) != want || w.TaskType != "test" {
+			t.Errorf("%s: told of %d bytes, want %d, error %v", id, len(w.Payload), want, err)
+		}
+	}
+}

@@ -63,7 +63,7 @@ func (r *Recoverer) recover(ctx context.Context, queue string) (time.Duration, e
 			return 0, err
 		}
 		skip += looked - len(expired) + left
-		if looked < expiredPage || ctx.Err() != nil {
+		if full := looked == expiredPage || looked > 0 && next == 0; !full || ctx.Err() != nil {
 			return next, nil
 		}
 	}

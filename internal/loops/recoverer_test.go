@@ -30,6 +30,7 @@ type leases struct {
 	queues   map[string][]*lease
 	next     map[string]time.Duration
 	looking  error
+	most     int              // entries that a look comes to, as if they had many bytes; 0: any number
 	broken   map[string]error // what recovering a task ends with
 	pages    []string
 	recovery map[string]*rdb.Recovery // by ID
@@ -67,6 +68,9 @@ func (b *leases) Expired(_ context.Context, queue string, skip, n int) ([]rdb.Ex
 		return nil, 0, 0, b.looking
 	}
 	all := b.queues[queue]
+	if b.most > 0 {
+		n = b.most
+	}
 	page := all[min(skip, len(all)):min(skip+n, len(all))]
 	var expired []rdb.Expired
 	for _, l := range page {
@@ -77,6 +81,9 @@ func (b *leases) Expired(_ context.Context, queue string, skip, n int) ([]rdb.Ex
 	next, ok := b.next[queue]
 	if !ok {
 		next = -1
+	}
+	if b.most > 0 && skip+n < len(all) {
+		next = 0
 	}
 	return expired, len(page), next, nil
 }
@@ -249,6 +256,18 @@ func TestRecovererPages(t *testing.T) {
 	}
 	if len(r.told) != 201 || len(r.queues["q"]) != 50 {
 		t.Errorf("%d were recovered, %d leases are left", len(r.told), len(r.queues["q"]))
+	}
+}
+
+// A look that ends before its page does, because of what the messages weigh, is not the last one.
+func TestRecovererGoesOnAfterAShortLook(t *testing.T) {
+	r := newTestRecoverer(t, "q")
+	r.most = 2
+	r.addSome("q", "a", "b", "c", "d", "e")
+	r.queues["q"][1].extended = true
+	mustTick(t, r.Tick, recoverInterval)
+	if want := []string{"q from 0", "q from 1", "q from 1"}; !slices.Equal(r.pages, want) || len(r.told) != 4 {
+		t.Errorf("looked at %q, want %q; recovered %d", r.pages, want, len(r.told))
 	}
 }
 

@@ -355,10 +355,11 @@ func TestCallsAreBounded(t *testing.T) {
 			tasks = append(tasks, &rdb.NewTask{ID: m.ID, Queue: "q", Message: redistest.Encode(t, m)})
 		}
 		b.Enqueue(ctx, tasks...)
-		f := fetch(t, b, rdb.Fetch{N: 100})
 		var batch []*rdb.Settlement
-		for _, task := range f.Tasks {
-			batch = append(batch, &rdb.Settlement{Queue: "q", ID: task.ID, Token: f.Token, Outcome: rdb.Retry, Message: task.Message})
+		for len(batch) < 100 {
+			for _, task := range fetch(t, b, rdb.Fetch{N: 100}).Tasks {
+				batch = append(batch, &rdb.Settlement{Queue: "q", ID: task.ID, Token: "f", Outcome: rdb.Retry, Message: task.Message})
+			}
 		}
 		b.Turn(ctx, &rdb.Turn{Settle: batch})
 		for i, s := range batch {

@@ -48,25 +48,55 @@ func (b *Broker) Servers(ctx context.Context) ([]*wire.ServerInfo, map[string][]
 		return nil, nil, err
 	}
 	for page := range slices.Chunk(keys, maxServers) {
-		running := make([]*redis.StringSliceCmd, len(page))
-		_, _ = b.client.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the errors are the commands'
-			for i, key := range page {
-				running[i] = pipe.HVals(ctx, key)
-			}
-			return nil
-		})
-		for _, r := range running {
-			if err := ignoreRefused(r.Err()); err != nil {
-				return nil, nil, fmt.Errorf("rdb: listing workers: %w", err)
-			}
-			for _, encoded := range r.Val() {
-				if w, err := wire.DecodeWorkerInfo([]byte(encoded)); err == nil {
-					workers[w.ServerID] = append(workers[w.ServerID], w)
-				}
-			}
+		running, err := b.running(ctx, page)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, w := range running {
+			workers[w.ServerID] = append(workers[w.ServerID], w)
 		}
 	}
 	return servers, workers, nil
+}
+
+// running reads the workers under the keys, a part of each in one round trip: a server may have tens of thousands.
+func (b *Broker) running(ctx context.Context, keys []string) (all []*wire.WorkerInfo, err error) {
+	type scan struct {
+		key    string
+		cursor uint64
+		cmd    *redis.ScanCmd
+		seen   map[string]struct{} // task IDs: a scan may come upon one twice
+	}
+	scans := make([]*scan, len(keys))
+	for i, key := range keys {
+		scans[i] = &scan{key: key, seen: make(map[string]struct{})}
+	}
+	for len(scans) > 0 {
+		_, _ = b.client.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the errors are the commands'
+			for _, s := range scans {
+				s.cmd = pipe.HScan(ctx, s.key, s.cursor, "", maxBatch)
+			}
+			return nil
+		})
+		for _, s := range scans {
+			var values []string
+			values, s.cursor, err = s.cmd.Result()
+			if ignoreRefused(err) != nil {
+				return nil, fmt.Errorf("rdb: listing workers: %w", err)
+			}
+			for i := 0; i+1 < len(values); i += 2 {
+				if _, again := s.seen[values[i]]; again {
+					continue
+				}
+				s.seen[values[i]] = struct{}{}
+				if w, err := wire.DecodeWorkerInfo([]byte(values[i+1])); err == nil {
+					all = append(all, w)
+				}
+			}
+		}
+		scans = slices.DeleteFunc(scans, func(s *scan) bool { return s.cursor == 0 })
+	}
+	return all, nil
 }
 
 // Started looks up when the servers began to process active tasks of a queue. What no server tells of is not in the map.

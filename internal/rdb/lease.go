@@ -57,15 +57,16 @@ type Expired struct {
 	Message []byte // nil: the ID is in lease, but there is no active task with it
 }
 
-// Expired lists tasks of the queue whose lease has ended, at most n of them, passing over the first skip. It returns also how many
-// leases it looked at (fewer than n: there are no more) and how long it is until the next lease ends (negative: none is held).
+// Expired lists tasks of the queue whose lease has ended, at most n of them and a megabyte with the last one's message beyond it, passing
+// over the first skip. It returns also how many leases it looked at and how long it is until the next lease ends: negative where none is
+// held, 0 where the megabyte was used up and others have ended too. With fewer than n looked at there are no others, unless it is 0.
 func (b *Broker) Expired(ctx context.Context, queue string, skip, n int) (tasks []Expired, looked int, next time.Duration, err error) {
 	q := b.queues.get(queue)
 	if some, err := b.anyExists(ctx, q.keys.Lease()); err != nil || !some {
 		return nil, 0, -1, err
 	}
-	c := newCall(expiredScript, 1+4).key(q.lease).
-		arg(q.taskPrefix, skip, min(n, 100), int64(foreignPatience.Seconds()))
+	c := newCall(expiredScript, 1+5).key(q.lease).
+		arg(q.taskPrefix, skip, min(n, 100), int64(foreignPatience.Seconds()), maxBatchBytes)
 	b.run(ctx, c)
 	if c.err != nil {
 		return nil, 0, 0, fmt.Errorf("rdb: %s: %w", c.script.name, c.err)
@@ -131,13 +132,13 @@ func (b *Broker) Recover(ctx context.Context, queue string, items []*Recovery) {
 	}
 	ttl := int64(statsTTL.Seconds())
 	for len(pending) > 0 {
-		part := pending[:min(maxBatch, len(pending))]
+		part := firstRecoveries(pending)
 		pending = pending[len(part):]
 		add(newCall(recoverScript, 10+5*len(part)).
 			key(q.active, q.lease, q.pending, q.marker, q.processed, day.processed, q.failed, day.failed), part, ttl, by)
 	}
 	for len(archive) > 0 {
-		part := archive[:min(maxBatch, len(archive))]
+		part := firstRecoveries(archive)
 		archive = archive[len(part):]
 		add(newCall(archiveScript, 12+5*len(part)).
 			key(q.active, q.lease, q.archived, q.processed, day.processed, q.failed, day.failed), part,
@@ -155,4 +156,14 @@ func (b *Broker) Recover(ctx context.Context, queue string, items []*Recovery) {
 			}
 		}
 	}
+}
+
+// firstRecoveries returns as many of the items, which are some, as one call may carry.
+func firstRecoveries(items []*Recovery) []*Recovery {
+	n, bytes := 1, len(items[0].Message)
+	for n < len(items) && n < maxBatch && bytes+len(items[n].Message) <= maxBatchBytes {
+		bytes += len(items[n].Message)
+		n++
+	}
+	return items[:n]
 }

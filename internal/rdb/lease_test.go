@@ -222,3 +222,45 @@ func TestRecoverNothing(t *testing.T) {
 		unchanged(t, r, "a recovery of nothing", func() { r.Broker().Recover(context.Background(), "q", nil) })
 	})
 }
+
+// Leases that have ended are listed by the megabyte too, and a call that takes tasks back carries no more either.
+func TestExpiredAMegabyte(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		ctx := context.Background()
+		b, recorded := recordingBroker(t, r)
+		made := makeLarge(t, r, 10, 2<<20, 10, 10)
+		for i := range 2 {
+			fetch(t, b, rdb.Fetch{N: 10, Token: fmt.Sprint("f", i)})
+		}
+		expire(t, r, time.Hour, made...)
+		for i, want := range []struct {
+			skip, looked int
+			more         bool
+		}{{0, 2, true}, {2, 2, false}, {1, 1, true}} {
+			tasks, looked, next, err := b.Expired(ctx, "q", want.skip, 10)
+			var got []string
+			for _, task := range tasks {
+				got = append(got, task.ID)
+			}
+			if err != nil || looked != want.looked || next == 0 != want.more || !slices.Equal(got, made[want.skip:want.skip+want.looked]) {
+				t.Errorf("look %d: %v, looked at %d, next in %v, error %v; want %+v", i, got, looked, next, err, want)
+			}
+		}
+
+		var items []*rdb.Recovery
+		tasks, _, _, _ := b.Expired(ctx, "q", 0, 10)
+		rest, _, _, _ := b.Expired(ctx, "q", 2, 10)
+		for _, e := range append(tasks, rest...) {
+			items = append(items, &rdb.Recovery{ID: e.ID, Token: e.Token, Message: e.Message, Failed: true})
+		}
+		b.Recover(ctx, "q", items)
+		for _, item := range items {
+			if item.Err != nil || item.Code != rdb.CodeOK {
+				t.Errorf("%s: code %d, error %v", item.ID, item.Code, item.Err)
+			}
+		}
+		if n := len(recorded.calls["recover"]); n != 3 {
+			t.Errorf("%d calls of recover, want 3", n)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -37,14 +38,19 @@ func (b *Broker) Publish(ctx context.Context, p *Presence) (forgotten bool, err 
 		if p.Known {
 			alive = pipe.Expire(ctx, workers, presenceTTL)
 		}
-		if len(p.Ended) > 0 {
-			pipe.HDel(ctx, workers, p.Ended...)
+		for ended := range slices.Chunk(p.Ended, maxBatch) {
+			pipe.HDel(ctx, workers, ended...)
 		}
-		if len(p.Started) > 0 {
-			values := make([]any, 0, 2*len(p.Started))
-			for id, info := range p.Started {
-				values = append(values, id, info)
+		values, bytes := make([]any, 0, 2*min(len(p.Started), maxBatch)), 0
+		for id, info := range p.Started {
+			if len(values) == 2*maxBatch || bytes+len(info) > maxBatchBytes && bytes > 0 {
+				pipe.HSet(ctx, workers, values...)
+				values, bytes = make([]any, 0, cap(values)), 0
 			}
+			values = append(values, id, info)
+			bytes += len(info)
+		}
+		if len(values) > 0 {
 			pipe.HSet(ctx, workers, values...)
 		}
 		if p.Busy {

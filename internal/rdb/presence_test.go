@@ -3,6 +3,8 @@ package rdb_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -162,5 +164,58 @@ func TestSubscribeWhenRedisIsGone(t *testing.T) {
 	if sub, err := rdb.New(client, "").SubscribeCancel(context.Background()); err == nil {
 		sub.Close()
 		t.Error("no error")
+	}
+}
+
+// What starts and ends at once is told in commands of a bounded size: Redis serves nobody else in one.
+func TestPresenceOfMany(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		ctx := context.Background()
+		sizes := &commandSizes{}
+		client := redis.NewClient(&redis.Options{Addr: r.Addr, DB: r.DB})
+		t.Cleanup(func() { _ = client.Close() })
+		client.AddHook(sizes)
+		b := rdb.New(client, "")
+		p := &rdb.Presence{Process: wire.Process{Host: "h", PID: 1, ID: "1"}, Busy: true, Started: make(map[string][]byte)}
+		for i := range 1200 {
+			id := fmt.Sprint("t", i)
+			p.Started[id] = []byte(strings.Repeat("x", 2500))
+			p.Ended = append(p.Ended, id)
+		}
+		ended := p.Ended
+		p.Ended = nil
+		for _, want := range []int64{1200, 0} {
+			if _, err := b.Publish(ctx, p); err != nil {
+				t.Fatal(err)
+			}
+			if n := client.HLen(ctx, "asynq:workers:{h:1:1}").Val(); n != want {
+				t.Errorf("Redis knows of %d workers, want %d", n, want)
+			}
+			p.Busy, p.Known, p.Started, p.Ended = false, true, nil, ended
+		}
+		if sizes.args > 1+1+2*500 || sizes.bytes > 1<<20+10_000 {
+			t.Errorf("a command has %d arguments, and one %d bytes", sizes.args, sizes.bytes)
+		}
+	})
+}
+
+// commandSizes notes the largest commands that are sent.
+type commandSizes struct{ args, bytes int }
+
+func (*commandSizes) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*commandSizes) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (s *commandSizes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			bytes := 0
+			for _, arg := range cmd.Args() {
+				if b, ok := arg.([]byte); ok {
+					bytes += len(b)
+				}
+			}
+			s.args, s.bytes = max(s.args, len(cmd.Args())), max(s.bytes, bytes)
+		}
+		return next(ctx, cmds)
 	}
 }

@@ -233,6 +233,36 @@ func TestServers(t *testing.T) {
 	})
 }
 
+// A server with many workers is read in parts, and each of them is listed once.
+func TestServersWithManyWorkers(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		const n = 3000
+		ctx, b := context.Background(), r.Broker()
+		for _, id := range []string{"one", "two"} {
+			p := &rdb.Presence{Process: wire.Process{Host: "web", PID: 1, ID: id}, Info: []byte("x"), Busy: true, Started: make(map[string][]byte)}
+			for i := range n {
+				w := &wire.WorkerInfo{ServerID: id, TaskID: fmt.Sprint(id, i), Queue: "q"}
+				encoded, err := w.Encode()
+				must1(t, err)
+				p.Started[w.TaskID] = encoded
+			}
+			_, err := b.Publish(ctx, p)
+			must1(t, err)
+		}
+		_, workers, err := b.Servers(ctx)
+		must1(t, err)
+		for _, id := range []string{"one", "two"} {
+			seen := make(map[string]bool)
+			for _, w := range workers[id] {
+				seen[w.TaskID] = true
+			}
+			if len(workers[id]) != n || len(seen) != n {
+				t.Errorf("%s has %d workers, of %d tasks; want %d", id, len(workers[id]), len(seen), n)
+			}
+		}
+	})
+}
+
 // A Redis that is no cluster says so; a miniredis takes itself for one.
 func TestNodes(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {

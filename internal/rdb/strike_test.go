@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/redistest"
 )
@@ -80,6 +82,93 @@ func TestStrike(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Many IDs far from both ends are found in one reading of the list, a part of it after the other.
+func TestStrikeOutOfALongList(t *testing.T) {
+	const n = 4500
+	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // A test that can be repeated.
+	for name, numbers := range map[string][]int{
+		"anywhere":   random.Perm(n)[:100],
+		"many":       random.Perm(n)[:500],
+		"the middle": {2100, 2200, 2204, 2209, 2201, 2300, 2400, 2600, 2500, 2700, 2701, 2702},
+		"a few":      {2100, 2500, 2300},
+	} {
+		t.Run(name, func(t *testing.T) {
+			redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+				ctx, b := context.Background(), r.Broker()
+				made := r.Enqueue(t, "q", n)
+				for range n / 500 {
+					fetch(t, b, rdb.Fetch{N: 500})
+				}
+				must(t, r.Client().LRem(ctx, "asynq:{q}:active", 1, made[numbers[0]])) // one is missing
+				want := r.Client().LRange(ctx, "asynq:{q}:active", 0, -1).Val()
+				var batch []*rdb.Settlement
+				for _, i := range numbers {
+					batch = append(batch, &rdb.Settlement{Queue: "q", ID: made[i], Token: "f", Outcome: rdb.Done})
+					want = slices.DeleteFunc(want, func(id string) bool { return id == made[i] })
+				}
+				b.Turn(ctx, &rdb.Turn{Settle: batch})
+				for _, s := range batch {
+					if s.Err != nil || s.Code != rdb.CodeOK {
+						t.Fatalf("%s: code %d, error %v", s.ID, s.Code, s.Err)
+					}
+				}
+				if active := r.Client().LRange(ctx, "asynq:{q}:active", 0, -1).Val(); !slices.Equal(active, want) {
+					t.Errorf("active holds %d IDs, not the %d that it should in their order", len(active), len(want))
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkStrike ends tasks in any order while 100,000 of the queue are active, and reports how long Redis was busy with one call at most.
+//
+//	go test -run '^$' -bench Strike -benchtime 1x ./internal/rdb
+func BenchmarkStrike(b *testing.B) {
+	const n = 100_000
+	for range b.N {
+		b.StopTimer()
+		server := redistest.StartServer(b)
+		client := server.Client(b)
+		broker, ctx := rdb.New(client, ""), context.Background()
+		ids := make([]string, n)
+		for first := 0; first < n; first += 500 {
+			tasks := make([]*rdb.NewTask, 500)
+			for i := range tasks {
+				ids[first+i] = fmt.Sprintf("%036d", first+i)
+				tasks[i] = &rdb.NewTask{ID: ids[first+i], Queue: "q", Message: []byte("message")}
+			}
+			broker.Enqueue(ctx, tasks...)
+			broker.Turn(ctx, &rdb.Turn{Fetch: []*rdb.Fetch{{Queue: "q", N: 500, Token: "f", Lease: redistest.Lease}}})
+		}
+		rand.Shuffle(n, func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+		for _, cmd := range []redis.Cmder{
+			client.ConfigSet(ctx, "slowlog-log-slower-than", "1000"), client.ConfigSet(ctx, "slowlog-max-len", "100000"),
+			client.SlowLogReset(ctx), client.ConfigResetStat(ctx),
+		} {
+			if err := cmd.Err(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		const ended = 5000
+		for first := 0; first < ended; first += 500 {
+			turn := &rdb.Turn{}
+			for _, id := range ids[first : first+500] {
+				turn.Settle = append(turn.Settle, &rdb.Settlement{Queue: "q", ID: id, Token: "f", Outcome: rdb.Done})
+			}
+			broker.Turn(ctx, turn)
+			if s := turn.Settle[0]; s.Err != nil || s.Code != rdb.CodeOK {
+				b.Fatalf("code %d, error %v", s.Code, s.Err)
+			}
+		}
+		b.StopTimer()
+		b.ReportMetric(ended/b.Elapsed().Seconds()*float64(b.N), "tasks/s")
+		reportCalls(ctx, b, client)
+		server.Stop()
+		b.StartTimer()
 	}
 }
 

@@ -105,7 +105,7 @@ func (p *pair) part() {
 // Fetch asks for tasks of one queue, and holds them afterwards.
 type Fetch struct {
 	Queue     string
-	N         int           // at most 500
+	N         int           // at most 500; fewer come where their messages are more than a megabyte
 	Token     string        // unique among all fetches
 	Lease     time.Duration // rounded up to seconds
 	NotAfter  int64         // by the Redis clock, unix ms: executed later, the call does nothing; 0: at any time

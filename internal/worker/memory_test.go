@@ -43,6 +43,7 @@ type memory struct {
 
 	fate    func(t *rdb.Turn) fate // nil: all is answered
 	refuse  map[string]error       // queue → its answer to everything; "fetch " and queue → to fetches
+	most    int                    // tasks in an answer, as if they had many bytes; 0: any number
 	latency time.Duration          // there, and as much back
 	skew    time.Duration          // of its clock
 	failing error                  // the answer to everything but turns
@@ -221,6 +222,9 @@ func (m *memory) fetch(q *memQueue, f *rdb.Fetch) {
 	case n <= 0:
 		f.Code = rdb.CodeCapped
 		return
+	}
+	if m.most > 0 {
+		n = min(n, m.most)
 	}
 	for ; n > 0 && len(q.pending) > 0; n-- {
 		id := q.pending[0]

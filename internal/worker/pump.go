@@ -23,6 +23,10 @@ const (
 	// minSecond is how many outcomes a second trip leaves with at least, while the first is on its way: each has a cost of its own. Where
 	// half of the slots are fewer there is no second trip; where they are more, it leaves with those.
 	minSecond = 25
+	// maxSettled is how many outcomes a turn takes along, and maxSettledBytes how large their messages are, beyond the last one's: all
+	// answers of a turn must come within the time that a connection has for one reading.
+	maxSettled      = 2000
+	maxSettledBytes = 8 << 20
 	// fetchPatience is how long after it was sent a fetch may still be executed. It is longer than a reply may take.
 	fetchPatience = 10 * time.Second
 	// The pause before a queue is asked again that refused a turn, doubled with each refusal in a row.

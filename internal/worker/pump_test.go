@@ -3,8 +3,11 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/asynq-go/asynq/internal/wire"
@@ -58,6 +61,61 @@ func TestTurnSettlesWhatFinishedTogether(t *testing.T) {
 	})
 }
 
+// A turn takes along no more than can be answered in time, and the next one the others, whatever a broken queue holds back.
+func TestTurnSettlesNoMoreThanItMay(t *testing.T) {
+	for name, tt := range map[string]struct {
+		n, payload int
+		want       []int // outcomes of the turns
+	}{
+		"many":  {maxSettled + 10, 0, []int{maxSettled, 10}},
+		"large": {5, maxSettledBytes / 2, []int{2, 2, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t, tt.n+1, map[string]int{"q": 1, "broken": 1})
+				release := map[string]chan struct{}{"q": make(chan struct{}), "broken": make(chan struct{})}
+				r.handle = func(_ context.Context, a *Attempt) error {
+					<-release[a.Queue]
+					return errors.New("try again") // so that the message is sent
+				}
+				for i := range tt.n {
+					r.addMessage("q", &wire.TaskMessage{Type: "test", ID: fmt.Sprint(i), Queue: "q", MaxRetry: 3, Payload: make([]byte, tt.payload)})
+				}
+				r.addSilently("broken", "b")
+				for r.pool.slots.available() > 0 {
+					_, _ = r.turn()
+				}
+				r.set(func() { r.refuse["broken"] = refusal("WRONGTYPE") })
+				close(release["broken"])
+				synctest.Wait()
+				_, _ = r.turn()
+				r.set(func() { r.asked = nil })
+				close(release["q"])
+				synctest.Wait()
+				for i, want := range append(tt.want, 0) {
+					_, _ = r.turn()
+					n := 0
+					r.set(func() {
+						for _, what := range r.asked {
+							if strings.HasPrefix(what, "retry ") {
+								n++
+							}
+						}
+						r.asked = nil
+					})
+					if n != want {
+						t.Errorf("turn %d settles %d tasks, want %d", i, n, want)
+					}
+				}
+				r.set(func() { delete(r.refuse, "broken") })
+				time.Sleep(maxQueuePause)
+				r.settled()
+				r.mustBeFree()
+			})
+		})
+	}
+}
+
 // What finishes while a turn is on its way goes into the next one.
 func TestFinishedDuringATurn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -91,6 +149,31 @@ func TestFetchIsShared(t *testing.T) {
 		}
 		_, _ = r.turn()
 		r.mustHaveAsked("fetch 6 of high", "fetch 3 of low", "fetch 1 of least")
+	})
+}
+
+// A fetch whose answer would be too large brings fewer tasks than there are slots. The pump asks for the others at once, and each queue
+// gets its share of the slots that are left.
+func TestFetchBringsFewerThanThereAre(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, g := newRig(t, 9, map[string]int{"high": 2, "low": 1}), newGates()
+		r.handle, r.most = g.handle, 2
+		r.addSilently("high", "a", "b", "c", "d", "e", "f")
+		r.addSilently("low", "l", "m", "n", "o")
+		for _, want := range [][]string{
+			{"fetch 6 of high", "fetch 3 of low"},
+			{"fetch 3 of high", "fetch 2 of low"},
+			{"fetch 1 of high"},
+		} {
+			if rest, err := r.turn(); rest != 0 || err != nil {
+				t.Fatalf("rest of %v, error %v", rest, err)
+			}
+			r.mustHaveAsked(want...)
+		}
+		g.mustHaveBegun(t, "a", "b", "c", "d", "e", "l", "m", "n", "o")
+		g.end("a", "b", "l", "m", "c", "d", "n", "o", "e", "f")
+		r.settled()
+		r.mustBeFree()
 	})
 }
 

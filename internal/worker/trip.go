@@ -155,19 +155,25 @@ func (t *Trip) planUndos(now time.Time) {
 }
 
 func (t *Trip) planSettlements(now time.Time) {
-	t.unsettled = append(t.unsettled, t.finished...)
-	clear(t.finished)
-	t.finished = t.finished[:0]
-	later := t.unsettled[:0]
-	for _, a := range t.unsettled {
+	was, later, bytes := t.unsettled, t.unsettled[:0], 0
+	plan := func(a *Attempt) {
 		if now.Before(t.queue(a.Queue).retryAt) {
 			later = append(later, a)
-			continue
+			return
 		}
 		t.sent = append(t.sent, a)
 		t.turn.Settle = append(t.turn.Settle, &a.settlement)
+		bytes += len(a.settlement.Message)
 	}
-	clear(t.unsettled[len(later):])
+	for _, a := range was {
+		plan(a)
+	}
+	n := 0
+	for ; n < len(t.finished) && len(t.sent) < maxSettled && bytes < maxSettledBytes; n++ {
+		plan(t.finished[n])
+	}
+	t.finished = slices.Delete(t.finished, 0, n) // the next turn takes the others along
+	clear(was[min(len(later), len(was)):])
 	t.unsettled = later
 }
 

@@ -21,7 +21,7 @@
 -- ARGV[10]    tokens of the tasks to end, as for done.lua
 -- ARGV[11..]  for each lock: number of its task, the lock
 -- RETURN      {the answer of done.lua, the answer of fetch.lua or its error}: what was ended stays ended where nothing can be taken
--- BOUND       500 tasks to end, and n, at most 500, to take
+-- BOUND       500 tasks to end; n, at most 500, to take, and of them a megabyte of messages and one message
 -- include: codes fields clock mark counters locks active held finish take
 
 local codes = finish(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[8], { unpack(KEYS, 8) }, ARGV[9], ARGV[10], { unpack(ARGV, 11) })

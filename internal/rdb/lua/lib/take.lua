@@ -1,6 +1,9 @@
 -- take(active, lease, pending, paused, marker, prefix, n, length, token, deadline, cap, tell) is fetch.lua, with its arguments. Keys of
 -- another type it finds before it changes anything for good, and returns the error, so that turn.lua can go on.
 --
+-- It takes no more once the messages are a megabyte: nobody else is served while Redis copies them. What is left then is as good as
+-- taken by the next call, which is asked for at once.
+--
 -- The first write is LTRIM, which works when Redis is full.
 local function take(active, lease, pending, paused, marker, prefix, n, length, token, deadline, cap, tell)
   n, deadline, cap = tonumber(n), tonumber(deadline), tonumber(cap)
@@ -37,7 +40,7 @@ local function take(active, lease, pending, paused, marker, prefix, n, length, t
   end
   local first = left and 2 or 1
   local expiry = string.format("%d", now + length + (us > 0 and 1 or 0)) -- as a number it would be printed once for each task
-  local reply, r = { code, now_ms, left and code == OK and 1 or 0 }, 3
+  local reply, r, bytes = { code, now_ms, 0 }, 3, 0
   local taken, tasks, leases, t, seen = {}, {}, {}, 0, {}
   for i = #ids, first, -1 do
     local id = ids[i]
@@ -51,7 +54,13 @@ local function take(active, lease, pending, paused, marker, prefix, n, length, t
     end
     reply[r + 1], reply[r + 2] = id, msg
     r = r + 2
+    bytes = bytes + (msg and #msg or 0)
+    if bytes >= 1048576 and i > first then
+      first, left, code = i, true, OK -- it was not the cap that left the fetch short
+      break
+    end
   end
+  reply[1], reply[3] = code, left and code == OK and 1 or 0
 
   redis.call("LTRIM", pending, "0", string.format("%d", first - 2 - #ids))
   if t > 0 then
