@@ -23,7 +23,7 @@ type Client struct {
 // before the first call (see Ping).
 func NewClient(r RedisConnOpt) *Client { return newClient(connect(r)) }
 
-// NewClientFromRedisClient returns a client on a connection that stays the caller's to close.
+// NewClientFromRedisClient returns a client on a connection that stays the caller's to close. It panics if c is nil.
 func NewClientFromRedisClient(c redis.UniversalClient) *Client { return newClient(connectShared(c)) }
 
 func newClient(conn connection) *Client {
@@ -54,11 +54,15 @@ func (c *Client) Enqueue(task *Task, opts ...Option) (*TaskInfo, error) {
 }
 
 // EnqueueContext puts a task into a queue and returns what is known of it then. Options override those that the task was made with.
+// What is wrong with a task or its options is told here, before anything is sent to Redis.
 //
 // The error is ErrDuplicateTask, ErrTaskIDConflict or ErrRedisFull (errors.Is) where Redis refused the task; the task was not
 // enqueued then. If ctx ends first, EnqueueContext returns at once with the cause, and says whether the task may have been
 // enqueued. Values of ctx do not reach the handler: see Header.
 func (c *Client) EnqueueContext(ctx context.Context, task *Task, opts ...Option) (*TaskInfo, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	made, err := newCreation(task, opts, c.broker.Keys, c.conn.now())
 	if err != nil {
 		return nil, err
@@ -82,6 +86,12 @@ type BatchEnqueueResult struct {
 // once; the tasks that were not sent by then are not enqueued.
 func (c *Client) BatchEnqueueContext(ctx context.Context, tasks []*Task, opts ...Option) []BatchEnqueueResult {
 	results := make([]BatchEnqueueResult, len(tasks))
+	if ctx == nil {
+		for i := range results {
+			results[i].Err = errNilContext
+		}
+		return results
+	}
 	for start := 0; start < len(tasks); start += batchChunk {
 		end := min(start+batchChunk, len(tasks))
 		c.enqueueChunk(ctx, tasks[start:end], opts, results[start:end])

@@ -4,18 +4,21 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"time"
+	"unicode/utf8"
 )
 
-// Config says how a Server processes tasks. The zero value of a field stands for its default.
+// Config says how a Server processes tasks. The zero value of a field stands for its default, and so does what is below zero. A length of
+// time of more than 100 years counts as 100 years.
 type Config struct {
-	// Concurrency is how many tasks are processed at the same time. Default: the number of CPUs (runtime.NumCPU).
+	// Concurrency is how many tasks are processed at the same time, at most 1,000,000. Default: the number of CPUs (runtime.NumCPU).
 	Concurrency int
 
 	// BaseContext returns the context that handlers' contexts derive from. It is called for each attempt. Default:
-	// context.Background.
+	// context.Background. Where it returns nil, the attempt fails.
 	BaseContext func() context.Context
 
 	// TaskCheckInterval is how often an idle server looks for tasks from processes of other libraries; those from this one wake
@@ -30,7 +33,8 @@ type Config struct {
 	IsFailure func(error) bool
 
 	// Queues are the queues to process, with their priority: of the free workers, queues with tasks get shares in
-	// proportion to it. Queues with a priority below 1 or an empty name are left out. Default: {"default": 1}.
+	// proportion to it. Priorities above 2³¹−1 count as that. Queues with a priority below 1 are left out, and so are names that no queue
+	// can have (see Queue). Default: {"default": 1}, also where none is left.
 	Queues map[string]int
 
 	// StrictPriority lets tasks of a queue be taken only if all queues with a higher priority are empty. On a Redis Cluster
@@ -110,7 +114,7 @@ type RetryDelayFunc func(n int, e error, t *Task) time.Duration
 // DefaultRetryDelayFunc waits n⁴ + 15 + r·(n+1) seconds, with a random r from 0 to 29: from about 15 s after the first failure to
 // about 4 days after the 25th. The formula is that of existing processes on the same wire format.
 func DefaultRetryDelayFunc(n int, _ error, _ *Task) time.Duration {
-	n = min(max(n, 0), 1000)                // beyond, it would not fit a time.Duration
+	n = min(max(n, 0), 300)                 // beyond, it would not fit a time.Duration
 	s := n*n*n*n + 15 + rand.IntN(30)*(n+1) //nolint:gosec // Spreads retries; nothing is secured by it.
 	return time.Duration(s) * time.Second
 }
@@ -152,11 +156,15 @@ type GroupAggregatorFunc func(group string, tasks []*Task) *Task
 // Aggregate calls the function.
 func (fn GroupAggregatorFunc) Aggregate(group string, tasks []*Task) *Task { return fn(group, tasks) }
 
+// maxConcurrency bounds what a server sets aside for its workers before there are any.
+const maxConcurrency = 1_000_000
+
 // withDefaults returns the configuration with every field set that has a default.
 func (cfg Config) withDefaults() Config {
 	if cfg.Concurrency < 1 {
 		cfg.Concurrency = runtime.NumCPU()
 	}
+	cfg.Concurrency = min(cfg.Concurrency, maxConcurrency)
 	if cfg.BaseContext == nil {
 		cfg.BaseContext = context.Background
 	}
@@ -168,8 +176,8 @@ func (cfg Config) withDefaults() Config {
 	}
 	queues := make(map[string]int, len(cfg.Queues))
 	for name, priority := range cfg.Queues {
-		if validateQueueName(name) == nil && priority > 0 {
-			queues[name] = priority
+		if validateQueueName(name) == nil && utf8.ValidString(name) && priority > 0 {
+			queues[name] = min(priority, math.MaxInt32)
 		}
 	}
 	if len(queues) == 0 {
@@ -212,8 +220,13 @@ func mustGrace(name string, d time.Duration) {
 	}
 }
 
+// maxInterval bounds the lengths of time of configurations, so that nobody has to fear to add to them.
+const maxInterval = 100 * 365 * 24 * time.Hour
+
+// positive puts the default in place of what is not set, and maxInterval in place of what is longer.
 func positive(d *time.Duration, fallback time.Duration) {
 	if *d <= 0 {
 		*d = fallback
 	}
+	*d = min(*d, maxInterval)
 }

@@ -24,7 +24,7 @@ type Inspector struct {
 // NewInspector returns an inspector that connects as r says. It panics if r cannot make a connection.
 func NewInspector(r RedisConnOpt) *Inspector { return newInspector(connect(r)) }
 
-// NewInspectorFromRedisClient returns an inspector on a connection that stays the caller's to close.
+// NewInspectorFromRedisClient returns an inspector on a connection that stays the caller's to close. It panics if c is nil.
 func NewInspectorFromRedisClient(c redis.UniversalClient) *Inspector {
 	return newInspector(connectShared(c))
 }
@@ -36,8 +36,11 @@ func newInspector(conn connection) *Inspector {
 }
 
 // WithContext returns a view of the inspector whose methods that take no context end with ctx. It shares the connection; ctx is meant
-// to live no longer than the few calls that it is for.
+// to live no longer than the few calls that it is for. A nil ctx is taken for context.Background().
 func (i *Inspector) WithContext(ctx context.Context) *Inspector {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	view := *i
 	view.ctx = ctx
 	return &view

@@ -43,12 +43,8 @@ func (i *Inspector) DeleteTask(queue, id string) error {
 // The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and another one if the task is active, or being
 // aggregated right now.
 func (i *Inspector) Reschedule(ctx context.Context, queue, id string, at time.Time) error {
-	seconds := at.Unix()
-	if at.Nanosecond() > 0 {
-		seconds++
-	}
 	return i.changeTask(ctx, "reschedule", queue, id, func(ctx context.Context, queue string, ids []string) ([]rdb.Code, error) {
-		return i.broker.RescheduleTasks(ctx, queue, ids, max(seconds, 0))
+		return i.broker.RescheduleTasks(ctx, queue, ids, max(ceilUnix(at), 0))
 	})
 }
 
@@ -82,6 +78,9 @@ func (i *Inspector) CancelAndDelete(ctx context.Context, id string) error {
 }
 
 func (i *Inspector) cancelTo(ctx context.Context, id string, fate wire.Fate) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	if err := i.broker.CancelTo(ctx, id, fate); err != nil {
 		return fmt.Errorf("asynq: %w", err)
 	}
@@ -90,6 +89,9 @@ func (i *Inspector) cancelTo(ctx context.Context, id string, fate wire.Fate) err
 
 // changeTask makes a change of one task.
 func (i *Inspector) changeTask(ctx context.Context, verb, queue, id string, change func(context.Context, string, []string) ([]rdb.Code, error)) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	if err := validateQueueName(queue); err != nil {
 		return err
 	}

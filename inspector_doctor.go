@@ -98,6 +98,10 @@ const (
 // middle, once for up to 200; and where a pending task that the list lacks has no pending_since, once for each.
 func (i *Inspector) Diagnose(ctx context.Context, opts DiagnoseOptions) iter.Seq2[*Finding, error] {
 	return func(yield func(*Finding, error) bool) {
+		if ctx == nil {
+			yield(nil, errNilContext)
+			return
+		}
 		for _, queue := range opts.Queues {
 			if err := validateQueueName(queue); err != nil {
 				yield(nil, err)

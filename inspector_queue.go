@@ -107,11 +107,14 @@ type DailyStats struct {
 	Date time.Time
 }
 
+// maxHistory bounds the days that History makes entries for, far beyond those that are kept.
+const maxHistory = 100_000
+
 // History tells how many tasks of a queue were processed on each of the last n UTC days, today's first. Counters are kept for 90
-// days; older ones are 0. It fails if n is less than 1; the error is ErrQueueNotFound (errors.Is) if there is no such queue.
+// days; older ones are 0. It fails if n is less than 1 or more than 100,000; the error is ErrQueueNotFound (errors.Is) if there is no such queue.
 func (i *Inspector) History(queue string, n int) ([]*DailyStats, error) {
-	if n < 1 {
-		return nil, fmt.Errorf("asynq: history of %d days: it must be at least 1", n)
+	if n < 1 || n > maxHistory {
+		return nil, fmt.Errorf("asynq: history of %d days: it must be from 1 to %d", n, maxHistory)
 	}
 	if err := i.mustExist(i.ctx, queue); err != nil {
 		return nil, err

@@ -91,6 +91,9 @@ func (i *Inspector) ListSchedulerEnqueueEvents(entryID string, opts ...ListOptio
 // times stay as they are. The error is ErrSchedulerEntryNotFound (errors.Is) if no living scheduler has the entry, or one of
 // Client.Enqueue. If there is an error and a TaskInfo, the task was enqueued and only the history lacks it.
 func (i *Inspector) RunSchedulerEntry(ctx context.Context, entryID string) (*TaskInfo, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	entries, err := i.schedulerEntries(ctx)
 	if err != nil {
 		return nil, err

@@ -77,6 +77,9 @@ const tasksPerCall = 200
 
 // eachTask calls yield with the tasks that the filter admits, until there are no more or it returns false.
 func (i *Inspector) eachTask(ctx context.Context, queue string, state TaskState, filter TaskFilter, yield func(*TaskInfo) bool) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	if filter.Group != "" && state != TaskStateAggregating {
 		return errors.New("asynq: TaskFilter.Group is for aggregating tasks only")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
@@ -11,7 +12,8 @@ import (
 )
 
 // WithNamespace returns connection options under which all keys begin with the namespace instead of "asynq". What uses
-// different namespaces on one Redis sees nothing of each other. Other libraries on the same wire format know only "asynq".
+// different namespaces on one Redis sees nothing of each other. Other libraries on the same wire format know only "asynq". Of several
+// namespaces the outermost holds. Who connects with these options panics if the namespace is blank, has a brace in it or is not UTF-8.
 func WithNamespace(r RedisConnOpt, namespace string) RedisConnOpt {
 	return namespaced{RedisConnOpt: r, namespace: namespace}
 }
@@ -21,7 +23,16 @@ type namespaced struct {
 	namespace string
 }
 
-// SharedRedisClient returns connection options that use a connection which stays the caller's to close.
+// MakeRedisClient returns what the options make that the namespace was added to.
+func (n namespaced) MakeRedisClient() interface{} {
+	if isNilValue(n.RedisConnOpt) {
+		return nil
+	}
+	return n.RedisConnOpt.MakeRedisClient()
+}
+
+// SharedRedisClient returns connection options that use a connection which stays the caller's to close. Who connects with them panics if
+// c is nil.
 func SharedRedisClient(c redis.UniversalClient) RedisConnOpt { return sharedClient{c} }
 
 type sharedClient struct{ client redis.UniversalClient }
@@ -32,28 +43,53 @@ func (s sharedClient) MakeRedisClient() interface{} { return s.client }
 // connect makes the connection that r describes. As in the rest of the constructors, what can only be a mistake in the program is a
 // panic.
 func connect(r RedisConnOpt) connection {
+	conn, err := tryConnect(r)
+	if err != nil {
+		panic(err)
+	}
+	return conn
+}
+
+func tryConnect(r RedisConnOpt) (connection, error) {
 	conn := connection{namespace: wire.DefaultNamespace, now: time.Now}
-	if n, ok := r.(namespaced); ok {
-		conn.namespace = mustNamespace(n.namespace)
+	for outermost := true; ; outermost = false {
+		n, ok := r.(namespaced)
+		if !ok {
+			break
+		}
+		if outermost {
+			if err := validateNamespace(n.namespace); err != nil {
+				return conn, err
+			}
+			conn.namespace = wire.Namespace(n.namespace)
+		}
 		r = n.RedisConnOpt
 	}
 	_, conn.shared = r.(sharedClient)
 	if clock, ok := r.(interface{ Now() time.Time }); ok && !isNilValue(r) {
 		conn.now = clock.Now
 	}
-	client, err := newRedisClient(r)
-	if err != nil {
-		panic(err)
-	}
-	conn.client = client
-	return conn
+	var err error
+	conn.client, err = newRedisClient(r)
+	return conn, err
 }
 
 func connectShared(c redis.UniversalClient) connection { return connect(SharedRedisClient(c)) }
 
 func mustNamespace(name string) wire.Namespace {
-	if strings.TrimSpace(name) == "" || strings.ContainsAny(name, "{}") {
-		panic(fmt.Sprintf("asynq: namespace %q must not be empty and not contain braces", name))
+	if err := validateNamespace(name); err != nil {
+		panic(err)
 	}
 	return wire.Namespace(name)
+}
+
+func validateNamespace(name string) error {
+	switch {
+	case strings.TrimSpace(name) == "" || strings.ContainsAny(name, "{}"):
+		return fmt.Errorf("asynq: namespace %q must not be empty and not contain braces", name)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("asynq: namespace %q must be valid UTF-8", name) // it is a part of texts in messages
+	default:
+		return nil
+	}
 }

@@ -99,8 +99,8 @@ func MaxRetry(n int) Option {
 	}}
 }
 
-// Queue sets the queue to put the task into, "default" unless set. Queue names are case-sensitive; an empty one, or one that begins
-// with "}", is refused by Enqueue.
+// Queue sets the queue to put the task into, "default" unless set. Queue names are case-sensitive; a blank one, one that begins with
+// "}", or one that is not UTF-8 is refused by Enqueue.
 func Queue(name string) Option {
 	return &option{QueueOpt, name, fmt.Sprintf("Queue(%q)", name), func(o *taskOptions, _ time.Time) error {
 		o.queue = name
@@ -108,7 +108,8 @@ func Queue(name string) Option {
 	}}
 }
 
-// TaskID sets the task's ID, a random UUID unless set. Enqueue returns ErrTaskIDConflict if the queue has a task with this ID.
+// TaskID sets the task's ID, a random UUID unless set. Enqueue returns ErrTaskIDConflict if the queue has a task with this ID, and refuses
+// one that is blank or not UTF-8.
 func TaskID(id string) Option {
 	return &option{TaskIDOpt, id, fmt.Sprintf("TaskID(%q)", id), func(o *taskOptions, _ time.Time) error {
 		o.taskID = id
@@ -120,7 +121,7 @@ func TaskID(id string) Option {
 }
 
 // Timeout sets how long an attempt may take, rounded up to seconds. Zero is no limit. If there is a Deadline too, the earlier of
-// both holds; if there is neither, the timeout is 30 minutes.
+// both holds; if there is neither, the timeout is 30 minutes. A negative one is refused by Enqueue.
 func Timeout(d time.Duration) Option {
 	return &option{TimeoutOpt, d, fmt.Sprintf("Timeout(%v)", d), func(o *taskOptions, _ time.Time) error {
 		o.timeout = d
@@ -128,7 +129,8 @@ func Timeout(d time.Duration) Option {
 	}}
 }
 
-// Deadline sets when an attempt must end, rounded up to seconds. If there is a Timeout too, the earlier of both holds.
+// Deadline sets when an attempt must end, rounded up to seconds. If there is a Timeout too, the earlier of both holds. The zero time is
+// no deadline, and neither is Unix time 0, which stands for none on the wire.
 func Deadline(t time.Time) Option {
 	return &option{DeadlineOpt, t, fmt.Sprintf("Deadline(%v)", t.Format(time.UnixDate)), func(o *taskOptions, _ time.Time) error {
 		o.deadline = t
@@ -149,7 +151,8 @@ func Unique(ttl time.Duration) Option {
 	}}
 }
 
-// ProcessAt sets when to process the task: not before t, rounded up to seconds. Of ProcessAt and ProcessIn, the last one given holds.
+// ProcessAt sets when to process the task: not before t, rounded up to seconds; at once if t is over. Of ProcessAt and ProcessIn, the last
+// one given holds.
 func ProcessAt(t time.Time) Option {
 	return &option{ProcessAtOpt, t, fmt.Sprintf("ProcessAt(%v)", t.Format(time.UnixDate)), func(o *taskOptions, _ time.Time) error {
 		o.processAt = t
@@ -166,7 +169,8 @@ func ProcessIn(d time.Duration) Option {
 	}}
 }
 
-// Retention sets how long the task is kept after it succeeded, rounded up to seconds. Zero: not at all.
+// Retention sets how long the task is kept after it succeeded, rounded up to seconds. Zero: not at all. A negative one is refused by
+// Enqueue.
 func Retention(d time.Duration) Option {
 	return &option{RetentionOpt, d, fmt.Sprintf("Retention(%v)", d), func(o *taskOptions, _ time.Time) error {
 		o.retention = d
@@ -174,8 +178,8 @@ func Retention(d time.Duration) Option {
 	}}
 }
 
-// Group lets the task wait in a group, to be aggregated with others of the group into one task (see Config.GroupAggregator). An empty
-// name is refused by Enqueue.
+// Group lets the task wait in a group, to be aggregated with others of the group into one task (see Config.GroupAggregator). A name
+// that is blank or not UTF-8 is refused by Enqueue.
 func Group(name string) Option {
 	return &option{GroupOpt, name, fmt.Sprintf("Group(%q)", name), func(o *taskOptions, _ time.Time) error {
 		o.group = name
@@ -186,7 +190,7 @@ func Group(name string) Option {
 	}}
 }
 
-// Header sets one header of the task, in place of one with the same key.
+// Header sets one header of the task, in place of one with the same key. Enqueue refuses what is not UTF-8.
 func Header(key, value string) Option {
 	pair := [2]string{key, value}
 	return &option{HeaderOpt, pair, fmt.Sprintf("Header(%q, %q)", key, value), func(o *taskOptions, _ time.Time) error {

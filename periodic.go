@@ -67,7 +67,7 @@ type running struct {
 // taskKey is what a config that changes its form usually keeps.
 type taskKey struct{ typename, payload string }
 
-// NewPeriodicTaskManager returns a manager. It fails if opts lack what they need.
+// NewPeriodicTaskManager returns a manager. It fails if opts lack what they need, or no connection can be made of them.
 func NewPeriodicTaskManager(opts PeriodicTaskManagerOpts) (*PeriodicTaskManager, error) {
 	if isNilValue(opts.PeriodicTaskConfigProvider) {
 		return nil, errors.New("asynq: PeriodicTaskManagerOpts has no PeriodicTaskConfigProvider")
@@ -79,11 +79,14 @@ func NewPeriodicTaskManager(opts PeriodicTaskManagerOpts) (*PeriodicTaskManager,
 	var conn connection
 	switch {
 	case !isNilValue(opts.RedisUniversalClient):
-		conn = connectShared(opts.RedisUniversalClient)
+		conn, err = tryConnect(SharedRedisClient(opts.RedisUniversalClient))
 	case !isNilValue(opts.RedisConnOpt):
-		conn = connect(opts.RedisConnOpt)
+		conn, err = tryConnect(opts.RedisConnOpt)
 	default:
 		return nil, errors.New("asynq: PeriodicTaskManagerOpts needs a RedisConnOpt or a RedisUniversalClient")
+	}
+	if err != nil {
+		return nil, err
 	}
 	positive(&opts.SyncInterval, 3*time.Minute)
 	m := &PeriodicTaskManager{

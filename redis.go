@@ -25,7 +25,8 @@ type RedisConnOpt interface {
 	MakeRedisClient() interface{}
 }
 
-// RedisClientOpt connects to one Redis server. The zero value of a field leaves go-redis's default.
+// RedisClientOpt connects to one Redis server. The zero value of a field leaves go-redis's default. Numbers of connections are from 0 to
+// 100,000; what is outside counts as the nearer of both.
 type RedisClientOpt struct {
 	// Network is "tcp" or "unix". By default "unix" if Addr begins with a slash, else "tcp".
 	Network string
@@ -103,11 +104,11 @@ func (opt RedisClientOpt) MakeRedisClient() interface{} {
 		DialTimeout:                opt.DialTimeout,
 		ReadTimeout:                opt.ReadTimeout,
 		WriteTimeout:               opt.WriteTimeout,
-		PoolSize:                   opt.PoolSize,
+		PoolSize:                   connCount(opt.PoolSize),
 		TLSConfig:                  opt.TLSConfig,
 		MaxRetries:                 opt.MaxRetries,
-		MinIdleConns:               opt.MinIdleConns,
-		MaxActiveConns:             opt.MaxActiveConns,
+		MinIdleConns:               connCount(opt.MinIdleConns),
+		MaxActiveConns:             connCount(opt.MaxActiveConns),
 		PoolTimeout:                opt.PoolTimeout,
 		ConnMaxIdleTime:            opt.ConnMaxIdleTime,
 		ConnMaxLifetime:            opt.ConnMaxLifetime,
@@ -124,7 +125,8 @@ func (opt RedisClientOpt) MakeRedisClient() interface{} {
 }
 
 // RedisFailoverClientOpt connects to the master that Redis Sentinel names, and follows it when it changes. The zero
-// value of a field leaves go-redis's default. Timeouts, pool, TLS and dialer hold for the sentinels too.
+// value of a field leaves go-redis's default. Timeouts, pool, TLS and dialer hold for the sentinels too. Numbers of connections are
+// bounded as those of RedisClientOpt.
 type RedisFailoverClientOpt struct {
 	// MasterName is the name by which the sentinels know the master.
 	MasterName string
@@ -211,11 +213,11 @@ func (opt RedisFailoverClientOpt) MakeRedisClient() interface{} {
 		DialTimeout:                opt.DialTimeout,
 		ReadTimeout:                opt.ReadTimeout,
 		WriteTimeout:               opt.WriteTimeout,
-		PoolSize:                   opt.PoolSize,
+		PoolSize:                   connCount(opt.PoolSize),
 		TLSConfig:                  opt.TLSConfig,
 		MaxRetries:                 opt.MaxRetries,
-		MinIdleConns:               opt.MinIdleConns,
-		MaxActiveConns:             opt.MaxActiveConns,
+		MinIdleConns:               connCount(opt.MinIdleConns),
+		MaxActiveConns:             connCount(opt.MaxActiveConns),
 		PoolTimeout:                opt.PoolTimeout,
 		ConnMaxIdleTime:            opt.ConnMaxIdleTime,
 		ConnMaxLifetime:            opt.ConnMaxLifetime,
@@ -231,7 +233,8 @@ func (opt RedisFailoverClientOpt) MakeRedisClient() interface{} {
 }
 
 // RedisClusterClientOpt connects to a Redis Cluster. The zero value of a field leaves go-redis's default. A cluster has
-// only database 0. The limits of the pool hold for each node, not for the cluster.
+// only database 0. The limits of the pool hold for each node, not for the cluster. Numbers of connections are bounded as those of
+// RedisClientOpt.
 type RedisClusterClientOpt struct {
 	// Addrs are some nodes of the cluster as "host:port"; the others are learned from them.
 	Addrs []string
@@ -308,10 +311,10 @@ func (opt RedisClusterClientOpt) MakeRedisClient() interface{} {
 		ReadTimeout:                opt.ReadTimeout,
 		WriteTimeout:               opt.WriteTimeout,
 		TLSConfig:                  opt.TLSConfig,
-		PoolSize:                   opt.PoolSize,
+		PoolSize:                   connCount(opt.PoolSize),
 		MaxRetries:                 opt.MaxRetries,
-		MinIdleConns:               opt.MinIdleConns,
-		MaxActiveConns:             opt.MaxActiveConns,
+		MinIdleConns:               connCount(opt.MinIdleConns),
+		MaxActiveConns:             connCount(opt.MaxActiveConns),
 		PoolTimeout:                opt.PoolTimeout,
 		ConnMaxIdleTime:            opt.ConnMaxIdleTime,
 		ConnMaxLifetime:            opt.ConnMaxLifetime,
@@ -326,6 +329,12 @@ func (opt RedisClusterClientOpt) MakeRedisClient() interface{} {
 	}
 	return redis.NewClusterClient(o)
 }
+
+// maxConns bounds the connections of a pool: go-redis sets aside room for as many as it is told, and panics at a number below zero.
+const maxConns = 100_000
+
+// connCount is a number of connections that go-redis can do with.
+func connCount(n int) int { return min(max(n, 0), maxConns) }
 
 // noMaintNotifications keeps go-redis from asking each new connection for maintenance notifications: a service of
 // Redis Cloud and Enterprise that every other server answers with an error, at the cost of a round trip.

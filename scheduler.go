@@ -50,7 +50,8 @@ func NewScheduler(r RedisConnOpt, opts *SchedulerOpts) *Scheduler {
 	return newScheduler(connect(r), mustSchedulerOpts(opts))
 }
 
-// NewSchedulerFromRedisClient returns a scheduler on a connection that stays the caller's to close. opts may be nil.
+// NewSchedulerFromRedisClient returns a scheduler on a connection that stays the caller's to close. It panics if c is nil, or if opts are
+// invalid. opts may be nil.
 func NewSchedulerFromRedisClient(c redis.UniversalClient, opts *SchedulerOpts) *Scheduler {
 	return newScheduler(connectShared(c), mustSchedulerOpts(opts))
 }

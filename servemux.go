@@ -55,12 +55,13 @@ func NewServeMux() *ServeMux {
 	return new(ServeMux)
 }
 
-// Handle registers handler for pattern. It panics if the pattern is blank or already registered, or the handler nil.
+// Handle registers handler for pattern. It panics if the pattern is blank or already registered, or the handler nil (or a HandlerFunc or
+// *ServeMux that is).
 func (mux *ServeMux) Handle(pattern string, handler Handler) {
 	if strings.TrimSpace(pattern) == "" {
 		panic("asynq: invalid pattern")
 	}
-	if fn, ok := handler.(HandlerFunc); handler == nil || ok && fn == nil {
+	if isNilHandler(handler) {
 		panic("asynq: nil handler")
 	}
 	mux.mu.Lock()
@@ -73,6 +74,20 @@ func (mux *ServeMux) Handle(pattern string, handler Handler) {
 	}
 	mux.handlers[pattern] = handler
 	mux.routes.Store(nil)
+}
+
+// isNilHandler reports whether there is no handler. Other types than these two may well work as a nil pointer.
+func isNilHandler(handler Handler) bool {
+	switch h := handler.(type) {
+	case nil:
+		return true
+	case HandlerFunc:
+		return h == nil
+	case *ServeMux:
+		return h == nil
+	default:
+		return false
+	}
 }
 
 // HandleFunc registers a function as Handle does a handler.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,7 +54,7 @@ const (
 // answers is not known before Ping.
 func NewServer(r RedisConnOpt, cfg Config) *Server { return newServer(connect(r), cfg) }
 
-// NewServerFromRedisClient returns a server on a connection that stays the caller's to close.
+// NewServerFromRedisClient returns a server on a connection that stays the caller's to close. It panics if c is nil, or cfg is invalid.
 func NewServerFromRedisClient(c redis.UniversalClient, cfg Config) *Server {
 	return newServer(connectShared(c), cfg)
 }
@@ -79,6 +80,7 @@ func newProcess() wire.Process {
 	if err != nil {
 		host = "unknown-host"
 	}
+	host = strings.ToValidUTF8(host, "\uFFFD") // what is not could not be published
 	return wire.Process{Host: host, PID: os.Getpid(), ID: uuid.NewString()}
 }
 
@@ -101,10 +103,10 @@ func (srv *Server) Run(handler Handler) error {
 	return nil
 }
 
-// Start lets the server take tasks and give them to the handler, and returns at once. It fails if the server was started before, and
-// with ErrServerClosed after Shutdown.
+// Start lets the server take tasks and give them to the handler, and returns at once. It fails if the server was started before or the
+// handler is nil, and with ErrServerClosed after Shutdown.
 func (srv *Server) Start(handler Handler) error {
-	if handler == nil {
+	if isNilHandler(handler) {
 		return errors.New("asynq: server cannot run without a handler")
 	}
 	srv.mu.Lock()
@@ -154,6 +156,9 @@ const (
 // ShutdownContext is Shutdown with ctx in place of the ShutdownTimeout. The error says what could not be ended in order: the
 // tasks concerned run again when their leases have ended.
 func (srv *Server) ShutdownContext(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	switch srv.state {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,8 @@ type Task struct {
 	result   *ResultWriter
 }
 
-// NewTask makes a task. The options are defaults: those given to Enqueue override them. The payload is not copied.
+// NewTask makes a task. The options are defaults: those given to Enqueue override them. The payload is not copied; it may be any bytes,
+// of which Redis takes up to 512 MB. Enqueue refuses a type that is blank or not UTF-8.
 func NewTask(typename string, payload []byte, opts ...Option) *Task {
 	return &Task{typename: typename, payload: payload, opts: slices.Clone(opts)}
 }
@@ -36,20 +38,45 @@ func NewTaskWithHeaders(typename string, payload []byte, headers map[string]stri
 	return t
 }
 
-// Type returns the type, by which a handler is found.
-func (t *Task) Type() string { return t.typename }
+// Type returns the type, by which a handler is found; "" for a nil Task.
+func (t *Task) Type() string {
+	if t == nil {
+		return ""
+	}
+	return t.typename
+}
 
-// Payload returns the payload. It is the task's own: a handler that changes it changes what others see of this Task.
-func (t *Task) Payload() []byte { return t.payload }
+// Payload returns the payload; nil for a nil Task. It is the task's own: a handler that changes it changes what others see of this Task.
+func (t *Task) Payload() []byte {
+	if t == nil {
+		return nil
+	}
+	return t.payload
+}
 
 // Headers returns a copy of the headers; nil if there are none.
-func (t *Task) Headers() map[string]string { return maps.Clone(t.headers) }
+func (t *Task) Headers() map[string]string {
+	if t == nil {
+		return nil
+	}
+	return maps.Clone(t.headers)
+}
 
 // Options returns a copy of the options that the task was made with.
-func (t *Task) Options() []Option { return slices.Clone(t.opts) }
+func (t *Task) Options() []Option {
+	if t == nil {
+		return nil
+	}
+	return slices.Clone(t.opts)
+}
 
 // ResultWriter returns a writer for the task's result. It is nil unless the task was given to a handler.
-func (t *Task) ResultWriter() *ResultWriter { return t.result }
+func (t *Task) ResultWriter() *ResultWriter {
+	if t == nil {
+		return nil
+	}
+	return t.result
+}
 
 // TaskState is where a task is in its life.
 type TaskState int
@@ -145,11 +172,11 @@ func newTaskInfo(msg *wire.TaskMessage, state TaskState, next time.Time, result 
 		Retried:       msg.Retried,
 		LastErr:       msg.LastErr,
 		LastFailedAt:  unixTime(msg.LastFailedAt),
-		Timeout:       time.Duration(msg.Timeout) * time.Second,
+		Timeout:       wireSeconds(msg.Timeout),
 		Deadline:      unixTime(msg.Deadline),
 		Group:         msg.Group,
 		NextProcessAt: next,
-		Retention:     time.Duration(msg.Retention) * time.Second,
+		Retention:     wireSeconds(msg.Retention),
 		CompletedAt:   unixTime(msg.CompletedAt),
 		Result:        result,
 	}
@@ -161,6 +188,19 @@ func unixTime(s int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(s, 0)
+}
+
+// wireSeconds reads a length of time of the wire format. What a time.Duration cannot hold counts as the longest that it can.
+func wireSeconds(s int64) time.Duration {
+	const most = int64(math.MaxInt64 / time.Second)
+	switch {
+	case s > most:
+		return math.MaxInt64
+	case s < -most:
+		return math.MinInt64
+	default:
+		return time.Duration(s) * time.Second
+	}
 }
 
 // creation is a task about to be made: what the broker needs, and what Enqueue returns.
@@ -249,8 +289,9 @@ func ceilSeconds(d time.Duration) int64 {
 
 // ceilUnix is a time in unix seconds, rounded up: what waits for it never runs early.
 func ceilUnix(t time.Time) int64 {
+	const last = 1<<63 - 62_135_596_801 // that a time.Time can hold
 	s := t.Unix()
-	if t.Nanosecond() > 0 {
+	if t.Nanosecond() > 0 && s != last {
 		s++
 	}
 	return s

@@ -67,7 +67,7 @@ func (b *Broker) Stage(ctx context.Context, queue string, rule GroupRule) (sets 
 		}
 		sets = append(sets, &StagedSet{Queue: queue, Group: group, Key: key, Size: int(size)})
 	}
-	return sets, time.Duration(ms) * time.Millisecond, nil
+	return sets, milliseconds(ms), nil
 }
 
 // ReadSets reads the tasks of sets of one queue, in as many calls as their sizes ask for.

@@ -3,6 +3,7 @@ package rdb
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -192,4 +193,20 @@ func (c *call) malformed() error {
 }
 
 // seconds rounds a duration up to whole seconds, the unit of the wire format: short ones must not become none.
-func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+func seconds(d time.Duration) int64 { return ceil(d, time.Second) }
+
+// ceil is how many units a duration is, rounded up.
+func ceil(d, unit time.Duration) int64 {
+	n := int64(d / unit)
+	if d%unit > 0 {
+		n++
+	}
+	return n
+}
+
+// milliseconds is a duration that a script answers in milliseconds. What a time.Duration cannot hold is the longest that it can; a foreign
+// process may have written a time that far away.
+func milliseconds(ms int64) time.Duration {
+	const most = int64(math.MaxInt64 / time.Millisecond)
+	return time.Duration(min(max(ms, -most), most)) * time.Millisecond
+}

@@ -44,7 +44,7 @@ func (b *Broker) Forward(ctx context.Context, queues []string) []Due {
 				d.Err = err
 				continue
 			}
-			next := time.Duration(reply[2]) * time.Millisecond
+			next := milliseconds(reply[2])
 			if next >= 0 && (d.Next < 0 || next < d.Next) {
 				d.Next = next
 			}

@@ -89,7 +89,7 @@ func (b *Broker) Expired(ctx context.Context, queue string, skip, n int) (tasks 
 		}
 		tasks = append(tasks, t)
 	}
-	return tasks, int(seen), time.Duration(ms) * time.Millisecond, nil
+	return tasks, int(seen), milliseconds(ms), nil
 }
 
 // Recovery takes a task back from a worker that let its lease end, and says afterwards whether it did.

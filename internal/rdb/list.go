@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -146,12 +147,13 @@ func (t *TaskInfo) tell(score string, pendingSince any) {
 	}
 }
 
-// unixTime reads a score. What no time can hold, infinity among it, is none.
+// unixTime reads a score. Infinity is none; what no time can hold otherwise is the last one that can be, or the first.
 func unixTime(seconds float64) time.Time {
-	const most = 1 << 40
-	if seconds != seconds || seconds < -most || seconds > most {
+	const most = 1<<63 - 1<<36 // a little less than what time.Unix can hold
+	if math.IsNaN(seconds) || math.IsInf(seconds, 0) {
 		return time.Time{}
 	}
+	seconds = min(max(seconds, -most), most)
 	whole := int64(seconds)
 	return time.Unix(whole, int64((seconds-float64(whole))*1e9))
 }

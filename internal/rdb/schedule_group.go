@@ -29,7 +29,7 @@ func (b *Broker) Lead(ctx context.Context, group, process string, lease time.Dur
 	if err != nil {
 		return Lead{}, err
 	}
-	lead := Lead{Leads: v[0] == 1, Now: v[1], Until: v[2], Began: v[3], Vacant: time.Duration(v[4]) * time.Millisecond}
+	lead := Lead{Leads: v[0] == 1, Now: v[1], Until: v[2], Began: v[3], Vacant: milliseconds(v[4])}
 	return lead, nil
 }
 

@@ -129,7 +129,7 @@ func (b *Broker) settleCall(in *settleBatch) *call {
 		case Complete:
 			c.arg(s.Message, s.Retention, q.lock(s.Lock))
 		case Retry:
-			c.arg(s.Message, int64((s.Delay+time.Millisecond-1)/time.Millisecond), flag(s.Failed))
+			c.arg(s.Message, ceil(s.Delay, time.Millisecond), flag(s.Failed))
 		case Archive:
 			c.arg(s.Message, flag(s.Failed))
 		case Discard:

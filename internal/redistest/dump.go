@@ -165,3 +165,50 @@ func dated(key string, now time.Time) string {
 	}
 	return key
 }
+
+// Snapshot returns every key of the database with exactly what it holds, and whether it has a TTL: for tests that nothing changes.
+// Records of answers are left out.
+func (r *Redis) Snapshot(t testing.TB) map[string]string {
+	t.Helper()
+	ctx := context.Background()
+	keys, err := r.client.Keys(ctx, "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot := make(map[string]string, len(keys))
+	for _, key := range keys {
+		if strings.Contains(key, "}:answer:") {
+			continue
+		}
+		value, err := exactValue(ctx, r.client, key)
+		if err != nil {
+			t.Fatalf("snapshot of %q: %v", key, err)
+		}
+		snapshot[key] = fmt.Sprintf("%s expires=%t", value, r.client.PTTL(ctx, key).Val() >= 0)
+	}
+	return snapshot
+}
+
+func exactValue(ctx context.Context, client redis.UniversalClient, key string) (string, error) {
+	typ, err := client.Type(ctx, key).Result()
+	if err != nil {
+		return "", err
+	}
+	var value any
+	switch typ {
+	case "string":
+		value, err = client.Get(ctx, key).Result()
+	case "list":
+		value, err = client.LRange(ctx, key, 0, -1).Result()
+	case "set":
+		var members []string
+		members, err = client.SMembers(ctx, key).Result()
+		slices.Sort(members)
+		value = members
+	case "zset":
+		value, err = client.ZRangeWithScores(ctx, key, 0, -1).Result()
+	case "hash":
+		value, err = client.HGetAll(ctx, key).Result() // printed in the order of its fields
+	}
+	return fmt.Sprintf("%s %q", typ, fmt.Sprint(value)), err
+}

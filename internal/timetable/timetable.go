@@ -5,6 +5,7 @@ package timetable
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,7 @@ import (
 
 // Schedule is a row of ticks, which are at least a millisecond apart.
 type Schedule interface {
-	// Next returns the first tick after t; the zero time if there is none, or none within five years.
+	// Next returns the first tick after t; the zero time if there is none, or, of a spec of five fields, none within five years.
 	Next(t time.Time) time.Time
 }
 
@@ -81,6 +82,9 @@ type alignedEvery time.Duration
 
 func (d alignedEvery) Next(t time.Time) time.Time {
 	ns := t.UnixNano()
+	if ns > math.MaxInt64-int64(d) || !time.Unix(0, ns).Equal(t) {
+		return time.Time{} // beyond the year 2262, where nanoseconds end
+	}
 	into := ns % int64(d)
 	if into < 0 {
 		into += int64(d)

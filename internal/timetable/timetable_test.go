@@ -2,10 +2,12 @@ package timetable_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 	_ "time/tzdata" // the zones are those of the tests, not of the machine
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -171,17 +173,33 @@ func (c *counted) Next(t time.Time) time.Time {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, spec := range []string{"* * * * *", "@every 1h", "CRON_TZ=UTC @daily", "TZ=UTC", "1-59/7,3 */2 ? JAN-DEC MON"} {
+	for _, spec := range []string{"* * * * *", "@every 1h", "CRON_TZ=UTC @daily", "TZ=UTC", "1-59/7,3 */2 ? JAN-DEC MON", "@every 2562047h", "\xff * * * *"} {
 		f.Add(spec)
 	}
+	tokyo := zone(f, "Asia/Tokyo")
 	f.Fuzz(func(t *testing.T, spec string) {
-		s, err := timetable.Parse(spec, time.UTC, true)
-		if err != nil {
-			return
-		}
-		from := time.Unix(1_800_000_000, 0)
-		if next := s.Next(from); !next.IsZero() && !next.After(from) {
-			t.Errorf("the tick after %v is %v", from, next)
+		for _, aligned := range []bool{true, false} {
+			s, err := timetable.Parse(spec, tokyo, aligned)
+			if err != nil {
+				if s != nil || !strings.Contains(err.Error(), strconv.Quote(spec)) {
+					t.Errorf("%q: %v, and the error %q", spec, s, err)
+				}
+				continue
+			}
+			if !utf8.ValidString(spec) {
+				t.Errorf("%q is taken, and cannot be published", spec)
+			}
+			from := time.Unix(1_800_000_000, 0)
+			for range 3 {
+				next := s.Next(from)
+				if next.IsZero() {
+					break
+				}
+				if !next.After(from) {
+					t.Errorf("the tick of %q after %v is %v", spec, from, next)
+				}
+				from = next
+			}
 		}
 	})
 }

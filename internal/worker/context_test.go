@@ -274,7 +274,7 @@ func TestDeadline(t *testing.T) {
 		want              time.Time
 	}{
 		{0, 0, time.Time{}},
-		{-1, -1, time.Time{}},
+		{-1, -1, time.Unix(-1, 0)},
 		{60, 0, time.Unix(1060, 0)},
 		{0, 1030, time.Unix(1030, 0)},
 		{60, 1030, time.Unix(1030, 0)},

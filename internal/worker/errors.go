@@ -16,6 +16,9 @@ var (
 	ErrCanceled     = errors.New("asynq: task canceled")
 )
 
+// errNoContext is what attempts fail with while the user's BaseContext is broken.
+var errNoContext = errors.New("asynq: Config.BaseContext returned nil: it must return a context")
+
 // PanicError tells that user code panicked, or called runtime.Goexit.
 type PanicError struct {
 	Value any // what was given to panic; nil for Goexit

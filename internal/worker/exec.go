@@ -43,6 +43,10 @@ func (p *Pump) perform(a *Attempt) (err error) {
 		a.stack = stack // Goexit
 	}()
 	base := p.cfg.BaseContext()
+	if base == nil {
+		returned = true
+		return errNoContext
+	}
 	ctx := a.context.begin(base, a)
 	defer ctx.cancel(nil)
 	if err = ctx.Err(); err == nil { // the task's deadline may have passed while it waited
@@ -61,7 +65,7 @@ func deadline(start time.Time, timeout, deadline int64) time.Time {
 	if timeout > 0 {
 		t = start.Add(time.Duration(min(timeout, maxTimeout)) * time.Second)
 	}
-	if deadline > 0 {
+	if deadline != 0 { // before 1970 it is below zero, and long over
 		if d := time.Unix(deadline, 0); t.IsZero() || d.Before(t) {
 			t = d
 		}
