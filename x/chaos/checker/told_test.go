@@ -130,15 +130,21 @@ var told = []struct {
 		11390 died w1
 		15000 started a run=2 on=w2 retried=1
 		15001 finished a run=2 on=w2`},
+	{"killed when the outcome no longer waited for Redis", Duplicate, once + `
+		10900 fault network to=w1 until=11150
+		11000 finished a run=1 on=w1
+		11560 died w1
+		15000 started a run=2 on=w2 retried=1
+		15001 finished a run=2 on=w2`},
 	{"killed after the outcome was sent", Duplicate, once + `
 		11000 finished a run=1 on=w1
 		11410 died w1
 		15000 started a run=2 on=w2 retried=1
 		15001 finished a run=2 on=w2`},
 	{"killed while the outcome waits for Redis", "", once + `
-		10900 fault network to=w1 until=12000
+		10900 fault network to=w1 until=11150
 		11000 finished a run=1 on=w1
-		12300 died w1
+		11540 died w1
 		15000 started a run=2 on=w2 retried=1
 		15001 finished a run=2 on=w2`},
 	{"a failure that was sent is counted, although the process dies", NotCounted, once + `
@@ -216,6 +222,16 @@ var told = []struct {
 		5001  finished a run=2 on=w2
 		9100  started a run=1 on=w1
 		9101  finished a run=1 on=w1`},
+	{"frozen before the handler, and others go on after it", "", `
+		0     offered  a retry=3
+		1     accepted a
+		100   fault stop to=w1 until=9000
+		5000  started a run=2 on=w2 retried=1
+		5001  finished a run=2 on=w2 err=1
+		9100  started a run=1 on=w1
+		9101  finished a run=1 on=w1
+		9500  started a run=3 on=w2 retried=2
+		9501  finished a run=3 on=w2`},
 	{"started late, but its process was not frozen then", Duplicate, `
 		0     offered  a retry=1
 		1     accepted a
@@ -304,6 +320,17 @@ var told = []struct {
 		151  accepted b
 		300  started  b run=2 on=w1
 		400  finished b run=2 on=w1`},
+	{"a unique task while the first one's run goes on, which has lost its task", "", `
+		0     offered  a key=u ttl=90000
+		1     accepted a
+		10000 started  a run=1 on=w1
+		20000 fault stop to=w1 until=26000
+		24000 offered  b key=u ttl=90000
+		24001 accepted b
+		24100 started  b run=2 on=w2
+		24200 finished b run=2 on=w2
+		26100 finished a run=1 on=w1
+		30000 outcome  a state=archived`},
 	{"kept until its time", "", `
 		0    offered  a keep=500
 		1    accepted a
@@ -323,6 +350,12 @@ var told = []struct {
 		3    refused  a
 		100  started  a run=1 on=w1
 		200  finished a run=1 on=w1`},
+	{"offered again after a refusal, without an answer", "", `
+		0    offered  a
+		1    refused  a
+		2    offered  a
+		100  started  a run=1 on=w1
+		200  finished a run=1 on=w1`},
 	{"the crash of its last attempt archives it", "", `
 		0    offered  a plan=crash
 		1    accepted a
@@ -340,6 +373,13 @@ var told = []struct {
 		100  started  g run=1 on=w1 of=a
 		200  finished g run=1 on=w1 err=1
 		5000 outcome g state=archived`},
+	{"a group that was handed over twice, because Redis was set back", "", `
+		0    offered  a group=g
+		1    accepted a
+		1000 started  g run=1 on=w1 of=a
+		1500 fault failover to=* until=1600 loses=1000
+		2000 started  h run=2 on=w2 of=a
+		2001 finished h run=2 on=w2`},
 	{"a member that was lost again after its group", Lost, `
 		0    offered  a group=g
 		1    accepted a
@@ -390,6 +430,10 @@ func TestRules(t *testing.T) {
 		rules := Rules{Lease: simRules.Lease, Extend: simRules.Extend, Slack: simRules.Slack}
 		if r := Check(tt.events, rules); r.Total(tt.kind) != 1 {
 			t.Errorf("%s: no violation %q:\n%s", tt.name, tt.kind, r)
+		}
+		rules.ArchiveSize = 2 // one more than there are
+		if r := Check(tt.events, rules); r.OK() {
+			t.Errorf("%s: no violation where the archive has room", tt.name)
 		}
 		if tt.loosen(&rules); !Check(tt.events, rules).OK() {
 			t.Errorf("%s:\n%s", tt.name, Check(tt.events, rules))
