@@ -34,7 +34,7 @@ func (c *checker) judge(r *run, at int64) verdict {
 		v.cause, v.died = t.blame(process, death), true
 	} else if fault, ok := t.lapsed(process, start, by, at); ok {
 		v.cause = fault
-	} else if l := t.loss(start-t.slack, min(by, at)); l != nil {
+	} else if l := t.loss(t.fetched(process, start), min(by, at)); l != nil {
 		v.cause = l.name
 	} else if !v.overlap && r.lost != nil {
 		v.cause = "lost lease"
@@ -101,7 +101,7 @@ func (c *checker) lease(r *run) {
 	if _, ok := t.lapsed(r.started.Process, r.started.At, at, at+t.slack); ok {
 		return
 	}
-	if t.loss(r.started.At-t.slack, at) != nil || t.death(r.started.Process, r.started.At) <= at+t.slack {
+	if t.loss(t.fetched(r.started.Process, r.started.At), at) != nil || t.death(r.started.Process, r.started.At) <= at+t.slack {
 		return
 	}
 	c.wrong(LeaseLost, r.task, fmt.Sprintf("Its lease ended while process %s lived and had Redis, or had been without it for too short a time.", r.started.Process),
@@ -161,7 +161,7 @@ func (c *checker) clash(t *task, i int, a *run, v verdict, limit int) (kind Kind
 	}
 	grown := b.started.Retried - a.started.Retried
 	least, most := v.min, v.max+c.unseen(a, v, b.started.At)
-	if from, ok := c.trouble.lossFrom(a.started.At-c.trouble.slack, b.started.At); ok {
+	if from, ok := c.trouble.lossFrom(c.trouble.fetched(a.started.Process, a.started.At), b.started.At); ok {
 		least = min(least, c.setBack(t, i, from)-a.started.Retried)
 	}
 	switch {

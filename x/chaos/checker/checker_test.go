@@ -17,7 +17,7 @@ func TestCheckAcceptsValidHistories(t *testing.T) {
 		crashFree := seed%3 == 2
 		rules := simRules
 		rules.CrashCounts = !crashFree
-		events := simulate(seed, simOptions{tasks: 150, calm: seed%10 == 0, crashFree: crashFree, noCrashes: crashFree})
+		events := simulate(seed, simOptions{tasks: 150, calm: seed%10 == 0, rate: []float64{0.005, 0.02, 0.06, 0.15}[seed%4], crashFree: crashFree, noCrashes: crashFree})
 		r := Check(events, rules)
 		if !r.OK() || len(r.Oddities) > 0 {
 			t.Fatalf("seed %d:\n%s", seed, r)
@@ -56,7 +56,7 @@ func TestCheckPanicsOnNothing(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		var events []history.Event
-		for _, e := range simulate(seed, simOptions{tasks: 80}) {
+		for _, e := range simulate(seed, simOptions{tasks: 80, rate: 0.02}) {
 			switch rng.IntN(12) {
 			case 0:
 				continue

@@ -10,5 +10,7 @@
 //   - What a process does at once, it does within [Rules.Slack], unless a fault silences it.
 //   - A process that is not silenced extends its leases every [Rules.Extend]. So the last extension that is sure is that much older than
 //     a silence, and the earliest end of a lease is [Rules.Lease] after that.
+//   - A process that is frozen between a fetch and the handler starts a run that everybody else has long ended. Its outcome is refused, so
+//     such a run explains nothing about the task, and nothing about the task is against it.
 //   - Redis loses the end of its history or nothing of it. So a queue's statistics fit its tasks even after a loss.
 package checker

@@ -19,9 +19,10 @@ const simStep = int64(20 * time.Millisecond)
 // simOptions say how much trouble there is, and what the tasks are like.
 type simOptions struct {
 	tasks     int
-	calm      bool // no faults
-	noCrashes bool // no plan ends its process
-	crashFree bool // a run whose lease ended does not count
+	calm      bool    // no faults
+	rate      float64 // how likely a fault is in each step
+	noCrashes bool    // no plan ends its process
+	crashFree bool    // a run whose lease ended does not count
 }
 
 // simTask is a task as the simulated Redis has it.

@@ -56,7 +56,7 @@ func (s *sim) fault(name string, d, loses time.Duration, targets ...string) int6
 
 // trouble breaks something, now and then.
 func (s *sim) trouble() {
-	if !s.chance(0.02) {
+	if !s.chance(s.rate) {
 		return
 	}
 	w := s.workers[s.rng.IntN(len(s.workers))]
@@ -125,7 +125,12 @@ func (s *sim) tick(w *simWorker) {
 
 // reach lets a worker do what needs Redis.
 func (s *sim) reach(w *simWorker) {
-	w.runs = slices.DeleteFunc(w.runs, func(r *simRun) bool { return r.done && s.settle(r) })
+	w.runs = slices.DeleteFunc(w.runs, func(r *simRun) bool {
+		if r.done {
+			s.settle(r)
+		}
+		return r.done
+	})
 	if s.now-w.extended > int64(800*time.Millisecond) {
 		w.extended = s.now
 		for _, r := range w.runs {
@@ -197,10 +202,10 @@ func (s *sim) finish(w *simWorker, r *simRun) {
 	s.emit(e)
 }
 
-// settle tells Redis of an end; it never fails here.
-func (s *sim) settle(r *simRun) bool {
+// settle tells Redis of an end.
+func (s *sim) settle(r *simRun) {
 	if t := s.tasks[r.task]; t.state != "active" || t.token != r.token {
-		return true // refused
+		return // refused
 	}
 	s.set(r.task, func(t *simTask) {
 		s.count(t.queue, r.err != "")
@@ -217,7 +222,6 @@ func (s *sim) settle(r *simRun) bool {
 			t.retried++
 		}
 	})
-	return true
 }
 
 // leave gives back what a worker still runs.

@@ -81,7 +81,7 @@ func (c *checker) count(t *task, f fate) {
 // that is lost. The run may well have ended after that, and then Redis knew nothing of it.
 func (c *checker) undone(t *task, r *run) bool {
 	from, until := c.entered(t)
-	return c.trouble.loss(from, until) != nil && c.trouble.loss(r.started.At-c.trouble.slack, r.started.At) != nil
+	return c.trouble.loss(from, until) != nil && c.trouble.loss(c.trouble.fetched(r.started.Process, r.started.At), r.started.At) != nil
 }
 
 // statistics compares each queue's counters with what its tasks must have added.

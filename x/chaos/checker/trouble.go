@@ -152,6 +152,19 @@ func (t *trouble) lapsed(process string, start, before, at int64) (string, bool)
 	return "", false
 }
 
+// fetched returns the earliest moment at which the task of a run can have been fetched: if the process was silenced then, it may have
+// been frozen before the handler's first act.
+func (t *trouble) fetched(process string, start int64) int64 {
+	from := start
+	for _, sp := range t.silences(process, start-t.slack) {
+		if sp.from > start {
+			break
+		}
+		from = min(from, sp.from)
+	}
+	return from - t.slack
+}
+
 // settledBy returns when the outcome of a run that finished at a time had reached Redis, if its process lived.
 func (t *trouble) settledBy(process string, at int64) int64 {
 	by := at + t.slack
@@ -174,17 +187,28 @@ func (t *trouble) death(process string, from int64) int64 {
 	return ends[i]
 }
 
-// blame returns the name of what ended a process: the last fault that names it, if it was lately, or else a handler.
+// blame returns the name of what ended a process: a fault that named it then, or else a handler, or else the last fault that named it, if
+// that was lately: a shutdown takes its time.
 func (t *trouble) blame(process string, at int64) string {
+	var lately *history.Event
 	faults := t.blames[process]
 	for i := len(faults) - 1; i >= 0; i-- {
 		f := faults[i]
-		if f.At <= at+t.slack && at-max(f.At, f.Until) <= t.lease {
+		if f.At > at+t.slack {
+			continue
+		}
+		if at-f.At <= t.slack {
 			return name(f)
 		}
+		if lately == nil && at-max(f.At, f.Until) <= t.lease {
+			lately = f
+		}
 	}
-	if t.crashed[process] {
+	switch {
+	case t.crashed[process]:
 		return "crash"
+	case lately != nil:
+		return name(lately)
 	}
 	return "end of the process"
 }
