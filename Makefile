@@ -45,6 +45,14 @@ bench-guard: ## make sure that no large loss of speed has happened, in seconds
 bench-go: ## run the Go benchmarks that match BENCH
 	@go test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
 
+.PHONY: chaos
+chaos: ## break processes, networks and Redis for a quarter of an hour, and check that nothing is lost (ARGS='-seed 1 -length 1m'); docs/RELIABILITY.md
+	@go run ./x/chaos $(ARGS)
+
+.PHONY: load
+load: ## put millions of tasks, thousands of queues and hundreds of servers on it (ARGS='-only pending -scale 0.1'); docs/RELIABILITY.md
+	@go run ./x/chaos/load $(ARGS)
+
 .PHONY: cover
 cover: ## measure what the tests of the core cover; the details are in cover.html
 	@go test -coverpkg=./... -coverprofile=cover.out ./...

@@ -80,6 +80,17 @@ func backToFull(events []history.Event) map[string]time.Duration {
 	return medians
 }
 
+// rates are how many tasks of each queue succeeded in a second, between two moments.
+func rates(events []history.Event, from, to int64) map[string]float64 {
+	rates := make(map[string]float64)
+	for _, e := range events {
+		if e.Kind == history.Finished && e.Err == "" && e.At >= from && e.At < to {
+			rates[e.Queue] += float64(time.Second) / float64(to-from)
+		}
+	}
+	return rates
+}
+
 // String is the outcome as Markdown.
 func (out *outcome) String() string {
 	var b strings.Builder

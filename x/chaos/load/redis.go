@@ -2,75 +2,38 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/asynq-go/asynq/x/chaos/site"
 )
 
-// startWithin is how long a redis-server may take until it answers, and until it ends.
-const startWithin = 20 * time.Second
-
-// redisServer is a redis-server process on a loopback port, with nothing on disk.
+// redisServer is a server with nothing on disk, which notes each command of more than a millisecond.
 type redisServer struct {
+	site *site.Site
 	addr string
-	dir  string
-	cmd  *exec.Cmd
 	conn *redis.Client // the harness's own
 }
 
 // startRedis starts a server. The caller stops it.
 func startRedis(ctx context.Context) (*redisServer, error) {
-	dir, err := os.MkdirTemp("", "asynq-load-")
+	s, err := site.Start(ctx, site.Options{Kind: site.Standalone, Fsync: site.Never})
 	if err != nil {
 		return nil, err
 	}
-	for range 5 { // another process may take the port first
-		var s *redisServer
-		if s, err = startRedisIn(ctx, dir); err == nil {
-			return s, nil
+	r := &redisServer{site: s, addr: s.Nodes()[0].Addr()}
+	r.conn = redis.NewClient(&redis.Options{Addr: r.addr})
+	for name, value := range map[string]string{"slowlog-log-slower-than": "1000", "slowlog-max-len": "100000"} {
+		if err := r.conn.ConfigSet(ctx, name, value).Err(); err != nil {
+			r.stop()
+			return nil, err
 		}
 	}
-	return nil, errors.Join(err, os.RemoveAll(dir))
-}
-
-func startRedisIn(ctx context.Context, dir string) (*redisServer, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	// The kernel ends the child with the thread that started it, which lives as long as the process: nothing here locks one.
-	cmd := exec.Command("redis-server", "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", dir,
-		"--logfile", "redis.log", "--slowlog-log-slower-than", "1000", "--slowlog-max-len", "100000")
-	dieWithParent(cmd)
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting redis-server (is it installed?): %w", err)
-	}
-	s := &redisServer{addr: addr, dir: dir, cmd: cmd, conn: redis.NewClient(&redis.Options{Addr: addr})}
-	err = poll(ctx, startWithin, func() (bool, error) {
-		pid, err := s.info(ctx, "server", "process_id")
-		return err == nil && int(pid) == cmd.Process.Pid, nil
-	})
-	if err != nil {
-		s.end()
-		return nil, fmt.Errorf("redis-server does not answer: %w", err)
-	}
-	return s, nil
+	return r, nil
 }
 
 // info reads one number of INFO.
@@ -117,16 +80,8 @@ func commandName(args []string) string {
 
 // stop ends the server and removes its directory.
 func (s *redisServer) stop() {
-	s.end()
-	_ = os.RemoveAll(s.dir) // a temporary directory
-}
-
-func (s *redisServer) end() {
 	_ = s.conn.Close()
-	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
-	late := time.AfterFunc(startWithin, func() { _ = s.cmd.Process.Kill() })
-	defer late.Stop()
-	_ = s.cmd.Wait() // its exit code tells only by what it was ended
+	_ = s.site.Close() // the figures are there
 }
 
 // poll calls is until it says true, for a while at most.

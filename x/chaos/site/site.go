@@ -33,6 +33,7 @@ type Fsync string
 const (
 	EverySecond Fsync = "everysec" // a second or two after a write was answered
 	Always      Fsync = "always"   // before it is answered
+	Never       Fsync = "never"    // there is no AOF: what a server has is gone when it ends
 )
 
 // masterName is the name of the primary among the Sentinels.
@@ -261,9 +262,12 @@ func (s *Site) addNode(name, config string) (*Node, error) {
 
 // config is what all servers with data have in their configuration file.
 func (s *Site) config() string {
+	log := "appendonly no"
+	if s.opts.Fsync != Never {
+		log = "appendonly yes\nappendfsync " + string(s.opts.Fsync)
+	}
 	text := fmt.Sprintf(`save ""
-appendonly yes
-appendfsync %s
+%s
 aof-load-truncated yes
 loglevel notice
 repl-diskless-sync yes
@@ -272,7 +276,7 @@ repl-ping-replica-period 1
 repl-backlog-size 16mb
 min-replicas-to-write %d
 min-replicas-max-lag 1
-`, s.opts.Fsync, s.opts.MinReplicas)
+`, log, s.opts.MinReplicas)
 	if s.version.atLeast(7, 0) {
 		text += "enable-debug-command yes\nshutdown-timeout 0\n"
 	} else {

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq/x/chaos/checker"
+	"github.com/asynq-go/asynq/x/chaos/fault"
+	"github.com/asynq-go/asynq/x/chaos/history"
+	"github.com/asynq-go/asynq/x/chaos/node"
+	"github.com/asynq-go/asynq/x/chaos/site"
+)
+
+// The processes of a run are this program again.
+func TestMain(m *testing.M) {
+	node.Main()
+	os.Exit(m.Run())
+}
+
+// needRedis leaves out what needs a redis-server where there is none; with CI_REQUIRE_REDIS=1 that is a failure.
+func needRedis(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip("no redis-server on the PATH")
+	}
+}
+
+// A bounded selection of what `make chaos` runs: a short run on each kind of site, with the same seed each time.
+func TestChaos(t *testing.T) {
+	needRedis(t)
+	for _, o := range []options{
+		{Site: node.Standalone, Fsync: site.Always, Length: 40 * time.Second, Tasks: 6000},
+		{Site: node.Sentinel, Fsync: site.EverySecond, Length: 30 * time.Second, Tasks: 3000},
+		{Site: node.Cluster, Fsync: site.EverySecond, Length: 40 * time.Second, Tasks: 6000},
+	} {
+		t.Run(o.Site, func(t *testing.T) {
+			o.Library, o.Every, o.Seed, o.Lease, o.Dir = node.Ours, 2500*time.Millisecond, 1, 4*time.Second, keep(t)
+			out := play(t, &o)
+			if !out.report.OK() {
+				t.Errorf("seed %d:\n%s", o.Seed, out)
+			}
+			if out.report.Accepted < o.Tasks/2 || len(out.faults) < 10 {
+				t.Errorf("%d of %d tasks were accepted, %d faults happened: that is no run to learn from", out.report.Accepted, o.Tasks, len(out.faults))
+			}
+		})
+	}
+}
+
+// The checker sees what it must see in a real run, too: one whose history is changed afterwards.
+func TestChaosCanFail(t *testing.T) {
+	needRedis(t)
+	o := options{
+		Site: node.Standalone, Fsync: site.Always, Length: 2 * time.Second, Tasks: 400, Library: node.Ours, Every: time.Second, Seed: 1,
+		Lease: 4 * time.Second, Dir: t.TempDir(), Only: []fault.Kind{fault.ScriptFlush},
+	}
+	if out := play(t, &o); !out.report.OK() {
+		t.Fatal(out)
+	}
+	events, err := history.Read(o.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var outcomes int
+	less := events[:0:0]
+	for _, e := range events {
+		if e.Kind == history.Outcome {
+			if outcomes++; outcomes == 1 {
+				continue
+			}
+		}
+		less = append(less, e)
+	}
+	if r := checker.Check(less, o.rules()); r.OK() || outcomes < 100 {
+		t.Errorf("of %d outcomes one is missing, and nobody minds:\n%s", outcomes, r)
+	}
+}
+
+// keep returns a directory that stays if the test fails.
+func keep(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "asynq-chaos-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log("the history is kept in", dir)
+		} else if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func play(t *testing.T, o *options) *outcome {
+	t.Helper()
+	var err error
+	if o.Program, err = os.Executable(); err != nil {
+		t.Fatal(err)
+	}
+	o.Dir = filepath.Join(o.Dir, "run")
+	if err := os.Mkdir(o.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(context.Background(), o, testLog{t})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(text []byte) (int, error) {
+	l.t.Log(string(text))
+	return len(text), nil
+}
+
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"-tasks", "0"}, {"-length", "-1s"}, {"-lease", "1ms"}, {"extra"}, {"-only", "worker kill,nothing"}, {"-except", "x"}, {"-nonsense"},
+	} {
+		if err := command(context.Background(), args, testLog{t}, testLog{t}); err == nil {
+			t.Errorf("%q is accepted", args)
+		}
+	}
+}
+
+// A rate of 100/s before a fault, none during it, and from a second after its end on 90/s.
+func TestBackToFull(t *testing.T) {
+	t.Parallel()
+	const second = int64(time.Second)
+	var events []history.Event
+	for i := range int64(1000) {
+		events = append(events, history.Event{Kind: history.Finished, At: i * second / 100})
+	}
+	events = append(events, history.Event{Kind: history.Fault, Name: "x", Targets: []string{"*"}, At: 10 * second, Until: 12 * second})
+	for i := range int64(900) {
+		events = append(events, history.Event{Kind: history.Finished, At: 13*second + i*second/90})
+	}
+	got := backToFull(events)["x"]
+	if want := 890 * time.Millisecond; (got - want).Abs() > 20*time.Millisecond { // 80 of 90 are in the window then
+		t.Errorf("got %v, want about %v: %s", got, want, fmt.Sprint(backToFull(events)))
+	}
+}
+
+// While a shard is dead, the queues of the others keep at least 80 % of their rate.
+func TestDeadShard(t *testing.T) {
+	needRedis(t)
+	o := options{
+		Site: node.Cluster, Fsync: site.EverySecond, Length: 14 * time.Second, Tasks: 8400, Library: node.Ours, Every: 7 * time.Second, Seed: 1,
+		Lease: 10 * time.Second, Dir: keep(t), Only: []fault.Kind{fault.DeadShard},
+	}
+	if out := play(t, &o); !out.report.OK() {
+		t.Error(out)
+	}
+	events, err := history.Read(o.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := events[slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.Fault })]
+	before := rates(events, dead.At-int64(4*time.Second), dead.At)
+	during := rates(events, dead.At, dead.Until)
+	var kept int
+	for queue, rate := range before {
+		if during[queue] >= 0.8*rate {
+			kept++
+		}
+	}
+	if want := queuesPerShard * 2; kept < want || len(before) != queuesPerShard*3 {
+		t.Errorf("%d queues kept 80 %% of their rate, want %d: before %v, with a dead shard for %v %v",
+			kept, want, before, time.Duration(dead.Until-dead.At), during)
+	}
+}
