@@ -275,7 +275,7 @@ var told = []struct {
 		13001 finished a run=2 on=w2`},
 	{"not set back far enough for a repeated run", Duplicate, once + `
 		11000 finished a run=1 on=w1
-		12500 fault failover to=* until=12600 loses=1000
+		12500 fault failover to=* until=12590 loses=1000
 		13000 started a run=2 on=w2
 		13001 finished a run=2 on=w2`},
 	{"set back behind a failure: Retried is lower", "", once + `
