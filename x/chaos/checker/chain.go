@@ -165,8 +165,7 @@ func (c *checker) follow(t *task, i, limit int) {
 	}
 }
 
-// earlier returns the last of the first n runs that fits, if all those after it are doubtful; these are stale, then. It returns nil if none
-// does.
+// earlier returns the last of the first n runs that fits, if all those after it are doubtful; nil if there is none.
 func (c *checker) earlier(t *task, n int, fits func(r *run) bool) *run {
 	for i := n - 1; i >= 0; i-- {
 		r := t.runs[i]
@@ -174,9 +173,6 @@ func (c *checker) earlier(t *task, n int, fits func(r *run) bool) *run {
 			continue
 		}
 		if fits(r) {
-			for _, late := range t.runs[i+1 : n] {
-				late.stale = true
-			}
 			return r
 		}
 		if _, ok := c.doubtful(r); !ok {
