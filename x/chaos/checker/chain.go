@@ -133,6 +133,12 @@ func (c *checker) doubtful(r *run) (string, bool) {
 	return "", false
 }
 
+// isDoubtful reports whether a run is doubtful.
+func (c *checker) isDoubtful(r *run) bool {
+	_, ok := c.doubtful(r)
+	return ok
+}
+
 // follow judges run i of a task by the one before it, or, if that is doubtful, by an earlier one.
 func (c *checker) follow(t *task, i, limit int) {
 	a, b := t.before(i), t.runs[i]
@@ -175,7 +181,7 @@ func (c *checker) earlier(t *task, n int, fits func(r *run) bool) *run {
 		if fits(r) {
 			return r
 		}
-		if _, ok := c.doubtful(r); !ok {
+		if !c.isDoubtful(r) {
 			return nil
 		}
 	}
