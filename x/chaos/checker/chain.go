@@ -120,22 +120,47 @@ func (c *checker) first(t *task, r *run) {
 	}
 }
 
-// follow judges run i of a task by the one before it.
+// doubtful returns the fault because of which Redis may have known nothing of a run when it started: its process fetched the task, and was
+// silenced until the lease had ended, or Redis was set back behind the fetch. The outcome of such a run is refused.
+func (c *checker) doubtful(r *run) (string, bool) {
+	t, start, process := c.trouble, r.started.At, r.started.Process
+	if fault, ok := t.lapsed(process, start, start, start); ok {
+		return fault, true
+	}
+	if l := t.loss(t.fetched(process, start), start); l != nil {
+		return l.name, true
+	}
+	return "", false
+}
+
+// isDoubtful reports whether a run is doubtful.
+func (c *checker) isDoubtful(r *run) bool {
+	_, ok := c.doubtful(r)
+	return ok
+}
+
+// follow judges run i of a task by the one before it, or, if that is doubtful, by an earlier one.
 func (c *checker) follow(t *task, i, limit int) {
 	a, b := t.before(i), t.runs[i]
 	at := b.started.At
 	v := c.judge(a, at)
-	grown := b.started.Retried - a.started.Retried
 	if kind, because := c.clash(t, i, a, v, limit); kind != "" {
-		// A process that fetched it before run a did, and was silenced until now, knows of nothing. Its outcome is refused.
-		if fault, ok := c.trouble.lapsed(b.started.Process, at, at, at); ok {
+		if fault, ok := c.doubtful(b); ok {
 			b.stale = true
 			c.report.Repeats[fault]++
 			return
 		}
-		c.wrong(kind, t, because, a.started, a.finished, b.started)
-		return
+		earlier := c.earlier(t, i, func(r *run) bool {
+			kind, _ := c.clash(t, i, r, c.judge(r, at), limit)
+			return kind == ""
+		})
+		if earlier == nil {
+			c.wrong(kind, t, because, a.started, a.finished, b.started)
+			return
+		}
+		a, v = earlier, c.judge(earlier, at)
 	}
+	grown := b.started.Retried - a.started.Retried
 	if v.certain || grown > 0 && a.finished != nil && !v.overlap && !a.succeeded() {
 		c.report.Retries++
 	} else {
@@ -144,6 +169,23 @@ func (c *checker) follow(t *task, i, limit int) {
 	if v.died && a.finished == nil {
 		c.waits[v.cause] = append(c.waits[v.cause], at-c.trouble.death(a.started.Process, a.started.At))
 	}
+}
+
+// earlier returns the last of the first n runs that fits, if all those after it are doubtful; nil if there is none.
+func (c *checker) earlier(t *task, n int, fits func(r *run) bool) *run {
+	for i := n - 1; i >= 0; i-- {
+		r := t.runs[i]
+		if r.stale {
+			continue
+		}
+		if fits(r) {
+			return r
+		}
+		if !c.isDoubtful(r) {
+			return nil
+		}
+	}
+	return nil
 }
 
 // clash says why run i of a task cannot follow run a, if it cannot.

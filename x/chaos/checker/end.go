@@ -140,21 +140,28 @@ func (c *checker) archived(t *task) {
 		}
 		return
 	}
+	because := c.notLed(r, at, failures)
+	if because == "" || c.earlier(t, len(t.runs), func(r *run) bool { return c.notLed(r, at, failures) == "" }) != nil {
+		return
+	}
+	c.wrong(ArchivedWrong, t, because, r.started, r.finished, t.outcome)
+}
+
+// notLed says why a task cannot have been archived after a run with so many failures, if it cannot.
+func (c *checker) notLed(r *run, at int64, failures int) string {
 	v := c.judge(r, at)
 	switch {
 	case v.overlap && v.cause == "":
-		c.wrong(ArchivedWrong, t, fmt.Sprintf("It is archived, but run %s was not seen to end, and its process lives.", r.started.Run), r.started, t.outcome)
-		return
+		return fmt.Sprintf("It is archived, but run %s was not seen to end, and its process lives.", r.started.Run)
 	case v.certain && r.succeeded():
-		c.wrong(ArchivedWrong, t, fmt.Sprintf("It is archived, but its last run %s succeeded, and nothing kept the outcome from Redis.", r.started.Run),
-			r.started, r.finished, t.outcome)
-		return
+		return fmt.Sprintf("It is archived, but its last run %s succeeded, and nothing kept the outcome from Redis.", r.started.Run)
 	}
 	// That it failed less often than its last run knew of needs no rule: it would have more retries used than it has.
 	if most := v.max + c.unseen(r, v, at); failures-r.started.Retried > most {
-		c.wrong(ArchivedWrong, t, fmt.Sprintf("It is archived after %d failures; its last run was attempt %d, and that and the faults since explain %d failures at most.",
-			failures, r.started.Retried+1, most), r.started, r.finished, t.outcome)
+		return fmt.Sprintf("It is archived after %d failures; its last run was attempt %d, and that and the faults since explain %d failures at most.",
+			failures, r.started.Retried+1, most)
 	}
+	return ""
 }
 
 // succeeded judges a task that is gone, and that a run explains.

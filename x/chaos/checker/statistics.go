@@ -65,12 +65,12 @@ func (c *checker) count(t *task, f fate) {
 	case f == trimmed:
 		limit, _ := t.maxRetry()
 		add(limit+1, limit+1, limit+1, limit+1)
-	case f == gone && r.succeeded() && !c.undone(t, r):
+	case f == gone && r.succeeded() && c.undone(t, r):
+		add(0, highest+1, 0, highest)
+	case f == gone && r.succeeded() && !c.isDoubtful(r):
 		add(r.started.Retried+1, r.started.Retried+1, r.started.Retried, r.started.Retried)
-	case f == gone && r.succeeded():
-		add(0, r.started.Retried+1, 0, r.started.Retried)
 	case f == gone:
-		// The last run to start is not the one that succeeded, so it is not known which of them Redis took.
+		// It is not known which of its runs Redis took.
 		add(lowest, highest+1, lowest, highest+1)
 	default:
 		add(0, highest+1, 0, highest+1)

@@ -275,9 +275,27 @@ var told = []struct {
 		13001 finished a run=2 on=w2`},
 	{"not set back far enough for a repeated run", Duplicate, once + `
 		11000 finished a run=1 on=w1
-		12500 fault failover to=* until=12600 loses=1000
+		12500 fault failover to=* until=12590 loses=1000
 		13000 started a run=2 on=w2
 		13001 finished a run=2 on=w2`},
+	{"set back behind the fetch of a run that starts late", "", `
+		0     offered  a
+		1     accepted a
+		900   fault stop to=w1 until=2000
+		1100  fault failover to=* until=1150 loses=500
+		1900  started  a run=2 on=w2
+		1910  finished a run=2 on=w2
+		2100  started  a run=1 on=w1
+		2110  finished a run=1 on=w1`},
+	{"set back before the fetch of a run that starts late", Duplicate, `
+		0     offered  a
+		1     accepted a
+		2700  fault stop to=w1 until=3000
+		1100  fault failover to=* until=1150 loses=500
+		2900  started  a run=2 on=w2
+		2910  finished a run=2 on=w2
+		3100  started  a run=1 on=w1
+		3110  finished a run=1 on=w1`},
 	{"set back behind a failure: Retried is lower", "", once + `
 		10500 finished a run=1 on=w1 err=1
 		11000 started a run=2 on=w2 retried=1
