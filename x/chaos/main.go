@@ -43,7 +43,7 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	libraries := flags.String("library", node.Ours, "libraries to run: "+node.Ours+", "+node.Theirs)
 	flags.IntVar(&o.Tasks, "tasks", 200_000, "tasks in each run")
 	flags.DurationVar(&o.Length, "length", 4*time.Minute, "how long tasks are enqueued, and things break, in each run")
-	flags.DurationVar(&o.Every, "every", 4*time.Second, "time from one fault to the next, of those of processes and of those of Redis")
+	flags.DurationVar(&o.Every, "every", 4*time.Second, "time from one fault of processes to the next; those of Redis come half as often")
 	flags.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "decides what breaks when; default: the time")
 	flags.DurationVar(&o.Lease, "lease", 5*time.Second, "lease of tasks; the reference has one of 30 s, whatever is given")
 	fsync := flags.String("fsync", "", "appendfsync of Redis: always, everysec; default: always where there is one server, else everysec")

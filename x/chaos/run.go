@@ -44,8 +44,11 @@ const (
 	workers        = 4
 	concurrency    = 60
 	theirLease     = 30 * time.Second
-	slack          = 3 * time.Second
+	slack          = 2 * time.Second
 	skewBy         = 40 * time.Second // of one worker; longer than the reference's lease
+	// patience is how long nothing may happen before what is left is taken for stuck. The tasks that a dead server had staged to be
+	// aggregated are another's after two minutes.
+	patience = 150 * time.Second
 )
 
 // lossless says whether the guarantees hold without an exception: what Redis has answered it keeps.
@@ -138,10 +141,6 @@ func perform(ctx context.Context, o *options, s *site.Site, log *history.Writer)
 		}
 	}
 	e := &ending{inspector: asynq.NewInspectorFromRedisClient(s.Client()), queues: b.queues, log: log}
-	patience := 20*time.Second + 2*o.Lease
-	if o.Library == node.Theirs {
-		patience += time.Minute // between two looks of its recoverer
-	}
 	if err := e.settle(ctx, patience); err != nil {
 		return err
 	}

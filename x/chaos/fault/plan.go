@@ -92,7 +92,7 @@ type Options struct {
 	Seed   uint64
 	Site   string
 	Length time.Duration
-	Every  time.Duration // from one fault to the next on a lane, on average
+	Every  time.Duration // from one fault of processes to the next, on average; between those of Redis, which strike all, is twice that
 	Lease  time.Duration
 	Only   []Kind // nil: all that the site can have
 	Except []Kind
@@ -126,14 +126,14 @@ func (o *Options) lane(redis bool) []Fault {
 	if len(possible) == 0 {
 		return nil
 	}
-	stream := uint64(1)
+	stream, every := uint64(1), o.Every
 	if redis {
-		stream = 2
+		stream, every = 2, 2*o.Every
 	}
 	r := rand.New(rand.NewPCG(o.Seed, stream))
 	var faults []Fault
 	var deck []rule
-	for at := o.Every; at < o.Length; at += time.Duration((0.5 + r.Float64()) * float64(o.Every)) {
+	for at := o.Every; at < o.Length; at += time.Duration((0.5 + r.Float64()) * float64(every)) {
 		if len(deck) == 0 {
 			deck = shuffled(r, possible, len(faults) == 0)
 		}
