@@ -43,7 +43,7 @@ func TestChaos(t *testing.T) {
 		{Site: node.Cluster, Fsync: site.EverySecond, Length: 40 * time.Second, Tasks: 6000},
 	} {
 		t.Run(o.Site, func(t *testing.T) {
-			o.Library, o.Every, o.Seed, o.Lease, o.Dir = node.Ours, 2500*time.Millisecond, 1, 4*time.Second, keep(t)
+			o.Library, o.Every, o.Seed, o.Lease, o.Poison, o.Dir = node.Ours, 2500*time.Millisecond, 1, 4*time.Second, true, keep(t)
 			out := play(t, &o)
 			if !out.report.OK() {
 				t.Errorf("seed %d:\n%s", o.Seed, out)

@@ -50,6 +50,7 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	flags.IntVar(&o.MinReplicas, "min-replicas", 0, "min-replicas-to-write of Redis")
 	only := flags.String("only", "", "faults, in place of all that a site can have")
 	except := flags.String("except", "", "faults to leave out")
+	flags.BoolVar(&o.Poison, "poison", true, "have some tasks panic, hang, call runtime.Goexit, and end their process")
 	skewed := flags.Bool("skew", true, "set the clock of one worker wrong, which needs the sources")
 	dir := flags.String("dir", "", "where to keep histories and logs; default: a new directory, which is removed if all is well")
 	if err := flags.Parse(args); err != nil {

@@ -32,6 +32,7 @@ type options struct {
 	MinReplicas int           `json:"min_replicas"`
 	Only        []fault.Kind  `json:"only,omitempty"`
 	Except      []fault.Kind  `json:"except,omitempty"`
+	Poison      bool          `json:"poison"` // some tasks panic, hang, call Goexit, or end their process
 
 	Dir     string `json:"dir"`    // of this run: its history, the logs, the files of the servers
 	Program string `json:"-"`      // what nodes are made of
@@ -122,7 +123,7 @@ func perform(ctx context.Context, o *options, s *site.Site, log *history.Writer)
 	for i, queues := range shares {
 		order := o.order(s, fmt.Sprint("producer", i+1))
 		order.Producer = &node.Producer{
-			First: i*each + 1, Last: (i + 1) * each, Rate: float64(each) / o.Length.Seconds(), Seed: o.Seed, Queues: queues, Poison: true,
+			First: i*each + 1, Last: (i + 1) * each, Rate: float64(each) / o.Length.Seconds(), Seed: o.Seed, Queues: queues, Poison: o.Poison,
 		}
 		m, err := hire(o.Program, o.Dir, order, log)
 		if err != nil {
