@@ -31,7 +31,7 @@ func judge(o *options, events []history.Event) *outcome {
 
 // The rate is full again when in so long as many tasks have finished as it takes at this share of the rate before.
 const (
-	window    = time.Second
+	window    = 200 * time.Millisecond
 	before    = 5 * time.Second
 	fullShare = 0.8
 )
