@@ -186,7 +186,7 @@ func (s *Scheduler) Start() error {
 	}
 	entries := len(s.entries)
 	s.mu.Unlock()
-	s.loops = runner.New(runner.Options{Log: s.log, MaxBackoff: time.Second}, s.table()...)
+	s.loops = runner.New(runner.Options{Log: s.log}, s.table()...)
 	s.log.Info("scheduler started", "entries", entries, "group", s.opts.Group)
 	s.loops.Start(context.Background())
 	return nil

@@ -201,7 +201,7 @@ func TestErrorsBackOffDespiteWakes(t *testing.T) {
 			}
 			return 0, errBroken
 		})})
-		whole := []int{100, 200, 400, 800, 1600, 3200, 5000, 5000, 0, 100, 200} // milliseconds
+		whole := []int{100, 200, 400, 800, 1000, 1000, 1000, 1000, 0, 100, 200} // milliseconds
 		pauses := j.pauses()
 		if len(pauses) != len(whole) {
 			t.Fatalf("%d pauses, want %d", len(pauses), len(whole))
@@ -217,8 +217,8 @@ func TestErrorsBackOffDespiteWakes(t *testing.T) {
 
 func TestBackoffOptions(t *testing.T) {
 	for _, c := range []struct{ min, max, first, last time.Duration }{
-		{0, 0, 100 * time.Millisecond, 5 * time.Second},
-		{-1, -1, 100 * time.Millisecond, 5 * time.Second},
+		{0, 0, 100 * time.Millisecond, time.Second},
+		{-1, -1, 100 * time.Millisecond, time.Second},
 		{time.Second, 4 * time.Second, time.Second, 4 * time.Second},
 		{time.Minute, 0, time.Minute, time.Minute},
 	} {

@@ -15,7 +15,9 @@ import (
 
 const (
 	defaultMinBackoff = 100 * time.Millisecond
-	defaultMaxBackoff = 5 * time.Second
+	// defaultMaxBackoff is how long a Redis that is back after a long time may stay without work, and what a thousand loops that
+	// ask for one that is gone may cost.
+	defaultMaxBackoff = time.Second
 )
 
 // UntilWoken is the rest of a loop that has nothing to do before its Wake channel says so.
@@ -55,7 +57,7 @@ type Options struct {
 	Log *slog.Logger
 
 	// MinBackoff and MaxBackoff bound the pause after a failed tick: it doubles from the former to the latter with
-	// each failure in a row, and a random part of up to a half is taken off. Zero or less means 100 ms and 5 s. A
+	// each failure in a row, and a random part of up to a half is taken off. Zero or less means 100 ms and 1 s. A
 	// MaxBackoff below MinBackoff counts as MinBackoff.
 	MinBackoff, MaxBackoff time.Duration
 }
