@@ -21,14 +21,16 @@ type breaker struct {
 	workers   []*member
 	producers []*member
 	queues    []string
+	rest      time.Duration // from the end of a fault to the next on its lane, at least
 	log       *history.Writer
 	planted   int
 }
 
 // carryOut carries out the faults of one lane, one after the other.
 func (b *breaker) carryOut(ctx context.Context, start time.Time, faults []fault.Fault) error {
+	var over time.Time
 	for _, f := range faults {
-		if pause(ctx, time.Until(start.Add(f.At))) != nil {
+		if pause(ctx, max(time.Until(start.Add(f.At)), time.Until(over.Add(b.rest)))) != nil {
 			return nil // the run is over
 		}
 		e, err := b.happen(ctx, &f)
@@ -43,6 +45,7 @@ func (b *breaker) carryOut(ctx context.Context, start time.Time, faults []fault.
 		}
 		e.Kind, e.Name = history.Fault, string(f.Kind)
 		b.log.Write(e)
+		over = time.Now()
 	}
 	return nil
 }

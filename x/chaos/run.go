@@ -98,7 +98,7 @@ func perform(ctx context.Context, o *options, s *site.Site, log *history.Writer)
 	}
 	var all []*member
 	defer func() { err = errors.Join(err, dismissAll(all)) }()
-	b := &breaker{site: s, log: log}
+	b := &breaker{site: s, log: log, rest: o.Every / 2}
 	served := map[string]int{brokenQueue: 1}
 	for _, queues := range shares {
 		for _, queue := range queues {
