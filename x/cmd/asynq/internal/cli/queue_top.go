@@ -89,7 +89,8 @@ func (a *app) queueTop(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if o.Filter, err = out.ParseFilter(a.filter(cmd)); err != nil {
+	filter, err := out.ParseFilter(a.filter(cmd))
+	if err != nil {
 		return err
 	}
 	every, _ := cmd.Flags().GetDuration("interval")
@@ -101,7 +102,7 @@ func (a *app) queueTop(cmd *cobra.Command) error {
 		return err
 	}
 	t := &top{a: a, i: i.WithMemorySamples(0)}
-	draw := func(w io.Writer) error { return out.List(w, o, topColumns, t.next()) }
+	draw := func(w io.Writer) error { return out.List(w, o, topColumns, out.Filtered(filter, t.next())) }
 	if once, _ := cmd.Flags().GetBool("once"); !once {
 		return a.redraw(cmd.Context(), every, o, draw)
 	}
@@ -145,8 +146,10 @@ func (t *top) next() iter.Seq2[*topRow, error] {
 		}
 		var rows []*topRow
 		now := make(map[string]*asynq.QueueInfo, len(names))
+		info, stop := ahead(names, t.i.GetQueueInfo)
+		defer stop()
 		broken := t.a.eachArg(names, func(name string) error {
-			q, err := t.i.GetQueueInfo(name)
+			q, err := info()
 			if err != nil {
 				return inQueue(name, err)
 			}

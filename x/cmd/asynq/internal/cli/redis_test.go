@@ -47,15 +47,18 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	var stop func()
 	for range 5 { // another process may take the port first
-		stop, err := startRedis(dir)
-		if err == nil {
-			defer stop()
-			return m.Run()
+		if stop, err = startRedis(dir); err == nil {
+			break
 		}
-		fmt.Fprintln(os.Stderr, err)
 	}
-	return 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer stop()
+	return m.Run()
 }
 
 func startRedis(dir string) (stop func(), err error) {

@@ -40,8 +40,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	})
 	conn.SetByFlags(root.PersistentFlags())
 	root.PersistentFlags().SortFlags = false
-	for _, make := range commands {
-		root.AddCommand(make(a))
+	for _, newNoun := range commands {
+		root.AddCommand(newNoun(a))
 	}
 	_ = root.RegisterFlagCompletionFunc("context", a.contextNames)
 	a.completeFlags(root)
@@ -59,8 +59,8 @@ func group(name, short string, subs ...*cobra.Command) *cobra.Command {
 				return nil
 			}
 			hint := ""
-			if close := cmd.SuggestionsFor(args[0]); len(close) > 0 {
-				hint = fmt.Sprintf(": did you mean %q?", close[0])
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = fmt.Sprintf(": did you mean %q?", near[0])
 			}
 			return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
 		},
