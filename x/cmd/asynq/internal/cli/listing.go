@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/asynq-go/asynq"
-	"github.com/asynq-go/asynq/x/cmd/asynq/internal/conn"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 )
 
@@ -43,15 +42,12 @@ func (a *app) filter(cmd *cobra.Command) string {
 	return text
 }
 
-// output reads the flags that addOutput added, or their environment variables.
+// output reads the flags that addOutput added.
 func (a *app) output(cmd *cobra.Command) (out.Options, error) {
 	var o out.Options
 	format, err := cmd.Flags().GetString("output")
 	if err != nil {
 		return o, err
-	}
-	if t, ok := a.Env(conn.EnvName("output")); ok && t != "" && !cmd.Flags().Changed("output") {
-		format = t
 	}
 	if err := o.Parse(format); err != nil {
 		return o, usage("--output: %w", err)

@@ -165,3 +165,19 @@ func TestNoColor(t *testing.T) {
 		t.Errorf("colour with NO_COLOR: %q", r.out)
 	}
 }
+
+func TestOutputFromEnvironment(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	w.env["ASYNQ_OUTPUT"], w.env["ASYNQ_NO_HEADERS"] = "ndjson", "true"
+	if r := w.run("queue", "ls"); !strings.HasPrefix(r.out, `{"queue":"default","memory_usage_bytes":`) || strings.Contains(r.out, `"memory_usage_bytes":0`) {
+		t.Errorf("got %+v; want JSON with all fields", r)
+	}
+	if r := w.run("queue", "ls", "-o", "table"); strings.Contains(r.out, "QUEUE") {
+		t.Errorf("got %+v; want a table without headings", r)
+	}
+	w.env["ASYNQ_NO_HEADERS"] = "perhaps"
+	if r := w.run("queue", "ls"); r.code != ExitUsage || !strings.Contains(r.err, "ASYNQ_NO_HEADERS") {
+		t.Errorf("got %+v; want a complaint about the variable", r)
+	}
+}
