@@ -10,7 +10,7 @@ import (
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/conn"
 )
 
-// commands are the nouns in the order of the help.
+// commands are the nouns; the help sorts them.
 var commands = []func(*app) *cobra.Command{
 	newStats,
 	newQueue,
@@ -40,6 +40,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	})
 	conn.SetByFlags(root.PersistentFlags())
 	root.PersistentFlags().SortFlags = false
+	root.Flags().SortFlags = false
+	root.SetUsageTemplate(shortened(root.UsageTemplate()))
 	for _, newNoun := range commands {
 		root.AddCommand(newNoun(a))
 	}
@@ -69,4 +71,17 @@ func group(name, short string, subs ...*cobra.Command) *cobra.Command {
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(subs...)
 	return cmd
+}
+
+// shortened is cobra's template of a help text without the connection flags below each command: there are more of them than of all others.
+func shortened(template string) string {
+	begin := strings.Index(template, "{{if .HasAvailableInheritedFlags}}")
+	if begin < 0 {
+		return template
+	}
+	length := strings.Index(template[begin:], "{{end}}")
+	if length < 0 {
+		return template
+	}
+	return template[:begin] + "{{if .HasAvailableInheritedFlags}}\n\nThe connection flags are told by asynq --help." + template[begin+length:]
 }

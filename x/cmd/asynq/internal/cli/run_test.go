@@ -25,3 +25,13 @@ func TestUnreachable(t *testing.T) {
 		t.Errorf("got %+v; want exit code %d", r, ExitFailed)
 	}
 }
+
+// Help goes to standard output, tells the connection flags once, and says what exit codes mean.
+func TestHelp(t *testing.T) {
+	w := newWorld(t)
+	if r := w.raw(t.Context(), "--help"); r.code != ExitDone || r.err != "" || !strings.Contains(r.out, "--sentinel-master") || !strings.Contains(r.out, "3 not found") {
+		t.Errorf("got %+v", r)
+	}
+	w.golden("help_queue", w.raw(t.Context(), "queue"))
+	w.golden("help_queue_ls", w.raw(t.Context(), "queue", "ls", "--help"))
+}
