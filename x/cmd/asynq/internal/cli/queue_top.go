@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -106,10 +107,16 @@ func (a *app) queueTop(cmd *cobra.Command) error {
 	if once, _ := cmd.Flags().GetBool("once"); !once {
 		return a.redraw(cmd.Context(), every, o, draw)
 	}
-	for _, err := range t.next() {
-		if err != nil {
-			return err
+	_, _, err = a.draw(func(io.Writer) error { // what it says it says once more with the rates
+		for _, err := range t.next() {
+			if err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errSaid) {
+		return err
 	}
 	if err := wait(cmd.Context(), every); err != nil {
 		return err

@@ -61,15 +61,12 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	defer a.close()
 	root := newRoot(a)
 	root.SetArgs(args)
-	root.SetIn(s.In)
-	root.SetOut(s.Out)
-	root.SetErr(s.Err)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	code := a.exitCode(err)
 	if err != nil && !errors.Is(err, errSaid) {
 		fmt.Fprintf(s.Err, "asynq: %s\n", message(err))
 		if code == ExitUsage && a.running == nil {
-			fmt.Fprintln(s.Err, "Try asynq --help.")
+			fmt.Fprintf(s.Err, "Try %s --help.\n", cmd.CommandPath())
 		}
 	}
 	return code

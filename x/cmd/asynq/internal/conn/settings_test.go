@@ -147,6 +147,8 @@ func TestRefused(t *testing.T) {
 		"bad duration":           {env: map[string]string{"ASYNQ_TIMEOUT": "5"}},
 		"bad URI":                {args: []string{"-u", "redis://:secret@host:port"}},
 		"half a sentinel":        {args: []string{"--sentinel-addrs", "a:1"}},
+		"no sentinel at all":     {args: []string{"--sentinel-addrs", ",", "--sentinel-master", "m"}},
+		"no node at all":         {args: []string{"--cluster-addrs", " , "}},
 		"half a certificate":     {args: []string{"--tls-cert", "x.pem"}},
 		"no CA":                  {args: []string{"--tls-ca", "/does/not/exist"}},
 		"no password file":       {args: []string{"--password-file", "/does/not/exist"}},
