@@ -13,7 +13,10 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require github.com/google/go-cmp v0.7.0 // indirect
+
 require (
+	github.com/asynq-go/asynq/x/asynqtest v0.0.0
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect

@@ -19,7 +19,7 @@ type Limit struct {
 	Burst int
 }
 
-// PerSecond, PerMinute and PerHour are limits of n events in that time, with the default burst.
+// PerSecond is n events in a second, with the default burst.
 func PerSecond(n int) Limit { return Limit{Events: n, Per: time.Second} }
 
 // PerMinute is n events in a minute.

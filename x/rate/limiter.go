@@ -45,7 +45,9 @@ type Result struct {
 }
 
 // Allow is AllowN with one token.
-func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) { return l.AllowN(ctx, key, 1) }
+func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
+	return l.AllowN(ctx, key, 1)
+}
 
 // AllowN takes n tokens out of the bucket of a key, if there are as many, and else none. It does not wait. It fails if n is less than 1
 // or more than the burst, and if Redis gives no answer: the tokens may be taken then. Where a connection fails, go-redis may

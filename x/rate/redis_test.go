@@ -46,16 +46,17 @@ func withServers(run func() int) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	for addr, args := range map[*string][]string{
-		&servers.plain:   nil,
-		&servers.cluster: {"--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(dir, "nodes.conf")},
-	} {
-		var stop func()
-		if *addr, stop, err = startRedis(dir, args...); err != nil {
-			return 1, err
-		}
-		defer stop()
+	plain, stop, err := startRedis(dir)
+	if err != nil {
+		return 1, err
 	}
+	defer stop()
+	cluster, stopCluster, err := startRedis(dir, "--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(dir, "nodes.conf"))
+	if err != nil {
+		return 1, err
+	}
+	defer stopCluster()
+	servers.plain, servers.cluster = plain, cluster
 	if err := takeAllSlots(servers.cluster); err != nil {
 		return 1, err
 	}
