@@ -45,12 +45,12 @@ func (c *Client) BatchEnqueueContext(ctx context.Context, tasks []*asynq.Task, o
 // startSend begins the span of a call that enqueues.
 func (in *instrument) startSend(ctx context.Context, queue string, more ...attribute.KeyValue) (context.Context, trace.Span) {
 	name := enqueueName
-	attributes := append(more, system, semconv.MessagingOperationName(enqueueName), semconv.MessagingOperationTypeSend)
+	more = append(more, system, semconv.MessagingOperationName(enqueueName), semconv.MessagingOperationTypeSend)
 	if queue != "" {
 		name += " " + queue
-		attributes = append(attributes, semconv.MessagingDestinationName(queue))
+		more = append(more, semconv.MessagingDestinationName(queue))
 	}
-	return in.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(attributes...))
+	return in.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(more...))
 }
 
 func (in *instrument) enqueue(ctx context.Context, task *asynq.Task, opts []asynq.Option,
@@ -101,7 +101,7 @@ func (in *instrument) enqueueBatch(ctx context.Context, tasks []*asynq.Task, opt
 	}
 	results := send(ctx, traced, opts...)
 
-	first, refused := in.countBatch(ctx, tasks, queues, results)
+	refused, first := in.countBatch(ctx, tasks, queues, results)
 	if refused > 0 {
 		span.SetAttributes(BatchRefusedKey.Int(refused))
 		fail(span, fmt.Errorf("%d of %d tasks were not enqueued, the first because: %w", refused, len(tasks), first))
@@ -110,8 +110,10 @@ func (in *instrument) enqueueBatch(ctx context.Context, tasks []*asynq.Task, opt
 	return results
 }
 
-// countBatch tells the metrics of all tasks of a batch. It returns the first error, and how many there are.
-func (in *instrument) countBatch(ctx context.Context, tasks []*asynq.Task, queues []string, results []asynq.BatchEnqueueResult) (first error, refused int) {
+// countBatch tells the metrics of all tasks of a batch. It returns how many were not enqueued, and the first error.
+func (in *instrument) countBatch(
+	ctx context.Context, tasks []*asynq.Task, queues []string, results []asynq.BatchEnqueueResult,
+) (refused int, first error) {
 	type kind struct {
 		queue, typename string
 		failed          attribute.KeyValue
@@ -138,7 +140,7 @@ func (in *instrument) countBatch(ctx context.Context, tasks []*asynq.Task, queue
 	for k, s := range counts {
 		in.metrics.tasksSent(ctx, s.n, k.queue, k.typename, s.err)
 	}
-	return first, refused
+	return refused, first
 }
 
 // fail marks a span as failed.

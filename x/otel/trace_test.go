@@ -103,6 +103,13 @@ func TestBaseContext(t *testing.T) {
 		t.Errorf("the parent is %v", process.Parent)
 	}
 	linksTo(t, process, k.one("enqueue default"))
+	// It is not taken for the producer of a task that has none.
+	k.spans.Reset()
+	untraced := asynq.NewTaskWithHeaders("x", nil, map[string]string{"own": "1"})
+	if err := NewMiddleware(k.opts...)(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })).ProcessTask(base, untraced); err != nil {
+		t.Fatal(err)
+	}
+	linksTo(t, k.one("process"))
 }
 
 // Each attempt has a span with its number, and what it came to.
@@ -124,7 +131,7 @@ func TestOutcomes(t *testing.T) {
 		"panics":   {panics: "at once", outcomes: []string{"retry", "retry", "archived"}, errorType: "panic", text: "panic: at once"},
 		"is wrong": {panics: failed, outcomes: []string{"retry", "retry", "archived"}, errorType: "panic", text: "panic: failed"},
 		"exits":    {exits: true, outcomes: []string{"retry", "retry", "archived"}, errorType: "panic", text: "panic: runtime.Goexit was called"},
-		"unknown":  {err: asynq.NotFound(nil, nil), outcomes: []string{"retry", "retry", "archived"}, errorType: "handler_not_found"},
+		"unknown":  {err: asynq.NotFound(context.Background(), nil), outcomes: []string{"retry", "retry", "archived"}, errorType: "handler_not_found"},
 		"succeeds": {outcomes: []string{"success"}},
 	} {
 		t.Run(name, func(t *testing.T) {
