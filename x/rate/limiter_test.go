@@ -210,9 +210,16 @@ func TestLimiterLine(t *testing.T) {
 	if ok, turn := ask(); ok || turn != 500*time.Millisecond {
 		t.Fatalf("the line has not ended: %v", turn)
 	}
-	for range 7300 { // nobody is told more than an hour
-		if _, turn := ask(); turn > time.Hour {
-			t.Fatalf("told %v", turn)
+}
+
+// However long the line is, nobody is told to come back in more than an hour.
+func TestLimiterLineEnds(t *testing.T) {
+	l, _ := clock(t, PerMinute(1))
+	l.allow(t, "k", 1)
+	for i := range 70 {
+		_, turn, err := l.take(context.Background(), "k", 1, true)
+		if want := min(time.Duration(i+1)*time.Minute, time.Hour); err != nil || turn != want {
+			t.Fatalf("the turn of %d is in %v, error %v, want %v", i, turn, err, want)
 		}
 	}
 }
