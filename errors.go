@@ -85,6 +85,13 @@ func RetryAfter(d time.Duration) error { return &worker.RetryError{After: d} }
 // as processed nor as failed. A negative d is taken for zero.
 func Snooze(d time.Duration) error { return &worker.RetryError{After: d, Snooze: true} }
 
+// IsSnooze reports whether an error has the task run again without a used attempt: whether Snooze made it, or it wraps one that
+// Snooze made. Middleware that counts failures leaves these out.
+func IsSnooze(err error) bool {
+	var wish *worker.RetryError
+	return errors.As(err, &wish) && wish.Snooze
+}
+
 // PanicError is the error of an attempt whose handler panicked or called runtime.Goexit; errors.As finds it.
 // Value is what was given to panic, nil for Goexit; Stack is the stack of the goroutine at that moment.
 type PanicError = worker.PanicError

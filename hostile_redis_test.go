@@ -65,6 +65,18 @@ var hostileRedis = map[string]func(h *hostile){
 		h.refused(c.Close(), nil, "shared Redis connection")
 		h.taken(h.client.Ping())
 	},
+	"ConnectRedis": func(h *hostile) {
+		for _, opt := range []asynq.RedisConnOpt{nil, asynq.SharedRedisClient(nil), asynq.WithNamespace(nil, "x"), asynq.WithNamespace(h.opt(), "{")} {
+			client, namespace, owned, err := asynq.ConnectRedis(opt)
+			h.want(client == nil && namespace == "" && !owned && err != nil, "of %v comes nothing, but %v and error %v", opt, client, err)
+		}
+		client, namespace, owned, err := asynq.ConnectRedis(asynq.WithNamespace(asynq.SharedRedisClient(h.redis), "mine"))
+		h.want(client == h.redis && namespace == "mine" && !owned && err == nil, "it is the shared client in %q, owned %t, error %v", namespace, owned, err)
+		client, namespace, owned, err = asynq.ConnectRedis(h.opt())
+		h.taken(err)
+		h.want(namespace == "asynq" && owned, "it is a client of our own in %q, owned %t", namespace, owned)
+		h.taken(client.Close())
+	},
 	"WithNamespace": func(h *hostile) {
 		for _, name := range append(blankNames, "{", "}", "a{b", notUTF8) {
 			h.panics("namespace", func() { asynq.NewClient(asynq.WithNamespace(h.opt(), name)) })

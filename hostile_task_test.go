@@ -3,6 +3,8 @@ package asynq_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"time"
@@ -52,6 +54,12 @@ var hostileTask = map[string]func(h *hostile){
 	},
 	"Snooze": func(h *hostile) {
 		h.want(asynq.Snooze(mostNegtive).Error() != "" && asynq.Snooze(longest).Error() != "", "there is a text")
+	},
+	"IsSnooze": func(h *hostile) {
+		for _, err := range []error{nil, errors.New("x"), asynq.RetryAfter(longest), asynq.SkipRetry} {
+			h.want(!asynq.IsSnooze(err), "%v is none", err)
+		}
+		h.want(asynq.IsSnooze(fmt.Errorf("%w and %w", io.EOF, asynq.Snooze(0))), "it is one")
 	},
 	"IsPanicError": func(h *hostile) {
 		h.want(!asynq.IsPanicError(nil) && !asynq.IsPanicError(errors.New("x")), "there was no panic")

@@ -40,6 +40,17 @@ type sharedClient struct{ client redis.UniversalClient }
 // MakeRedisClient returns the shared connection.
 func (s sharedClient) MakeRedisClient() interface{} { return s.client }
 
+// ConnectRedis makes the connection that r describes, for packages that keep keys of their own beside those of tasks: namespace is
+// what all of their keys are to begin with, and owned tells whether the caller is to close the client. It is not where r comes from
+// SharedRedisClient. The error says what is wrong with r; whether Redis answers is not known yet.
+func ConnectRedis(r RedisConnOpt) (client redis.UniversalClient, namespace string, owned bool, err error) {
+	conn, err := tryConnect(r)
+	if err != nil {
+		return nil, "", false, err
+	}
+	return conn.client, string(conn.namespace), !conn.shared, nil
+}
+
 // connect makes the connection that r describes. As in the rest of the constructors, what can only be a mistake in the program is a
 // panic.
 func connect(r RedisConnOpt) connection {

@@ -26,6 +26,11 @@ type SchedulerOpts struct {
 	// PreEnqueueFunc is called before a task is enqueued. It is to return quickly: other entries wait meanwhile. Default: nobody is.
 	PreEnqueueFunc func(task *Task, opts []Option)
 
+	// EnqueueHeaders returns headers that a task gets in addition to its own, and in place of those with the same keys: facts of
+	// the tick, such as a trace context. It is called after PreEnqueueFunc for each tick, and again where a tick is tried again, and is
+	// to return quickly. Neither the entry nor its ID change. If it panics there are none. Default: none.
+	EnqueueHeaders func(task *Task, opts []Option) map[string]string
+
 	// PostEnqueueFunc is called after a task was enqueued, or was not: then with the error, and info is nil. It is to return
 	// quickly. Default: nobody is.
 	PostEnqueueFunc func(info *TaskInfo, err error)

@@ -3,6 +3,7 @@ package asynq
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
@@ -113,6 +114,7 @@ func (s *Scheduler) fire(ctx context.Context, in term, due []*firing) {
 		if !f.entry.namesID {
 			opts = append(f.entry.optsCopy(), TaskID(f.entry.taskID(f.tick)))
 		}
+		opts = s.withHeaders(f.entry, opts)
 		f.made, f.err = newCreation(f.entry.task, opts, s.broker.Keys, s.now())
 	}
 	s.enqueue(ctx, in, due)
@@ -121,6 +123,20 @@ func (s *Scheduler) fire(ctx context.Context, in term, due []*firing) {
 	for _, f := range due {
 		s.tell(f)
 	}
+}
+
+// withHeaders returns the options with the headers that the user has for the tick.
+func (s *Scheduler) withHeaders(e *scheduled, opts []Option) []Option {
+	if s.opts.EnqueueHeaders == nil {
+		return opts
+	}
+	var headers map[string]string
+	s.contain("EnqueueHeaders", func() { headers = s.opts.EnqueueHeaders(e.task, e.optsCopy()) })
+	opts = slices.Clone(opts)
+	for key, value := range headers {
+		opts = append(opts, Header(key, value))
+	}
+	return opts
 }
 
 // enqueue sends the tasks. In a group Redis keeps that their ticks are over.

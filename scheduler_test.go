@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -77,8 +78,15 @@ func TestSchedulerEnqueues(t *testing.T) {
 	everywhere(t, func(s *site) {
 		enqueued := make(chan *asynq.TaskInfo, 100)
 		var before sync.Map
+		var calls atomic.Int64
 		sched := s.scheduler(s.opt(), asynq.SchedulerOpts{
 			PreEnqueueFunc: func(task *asynq.Task, opts []asynq.Option) { before.Store(task.Type(), opts) },
+			EnqueueHeaders: func(task *asynq.Task, opts []asynq.Option) map[string]string {
+				if task.Headers() == nil {
+					return nil
+				}
+				return map[string]string{"of": "the tick", "calls": strconv.Itoa(int(calls.Add(1))), "opts": strconv.Itoa(len(opts))}
+			},
 			PostEnqueueFunc: func(info *asynq.TaskInfo, err error) {
 				if err != nil {
 					t.Error(err)
@@ -87,7 +95,7 @@ func TestSchedulerEnqueues(t *testing.T) {
 				enqueued <- info
 			},
 		})
-		task := asynq.NewTaskWithHeaders("report", []byte("all"), map[string]string{"h": "1"}, asynq.MaxRetry(7))
+		task := asynq.NewTaskWithHeaders("report", []byte("all"), map[string]string{"h": "1", "of": "the entry"}, asynq.MaxRetry(7))
 		id := s.registerFast(sched, task, asynq.Timeout(time.Minute))
 		if _, err := uuid.Parse(id); err != nil {
 			t.Errorf("the entry's ID is %q", id)
@@ -110,6 +118,11 @@ func TestSchedulerEnqueues(t *testing.T) {
 		info := infos[0]
 		if info.Type != "report" || string(info.Payload) != "all" || info.Headers["h"] != "1" || info.MaxRetry != 7 || info.Timeout != time.Minute {
 			t.Errorf("enqueued %+v", info)
+		}
+		for i, info := range infos {
+			if h := info.Headers; h["of"] != "the tick" || h["calls"] != strconv.Itoa(i+1) || h["opts"] != "1" {
+				t.Errorf("tick %d has the headers %v", i, h)
+			}
 		}
 		if infos[0].ID == infos[1].ID {
 			t.Error("two ticks have one task ID")
@@ -245,6 +258,7 @@ func TestSchedulerFaults(t *testing.T) {
 		post, handled := make(chan error, 1000), make(chan error, 1000)
 		sched := s.scheduler(s.opt(), asynq.SchedulerOpts{
 			PreEnqueueFunc: func(*asynq.Task, []asynq.Option) { panic("pre") },
+			EnqueueHeaders: func(*asynq.Task, []asynq.Option) map[string]string { panic("headers") },
 			PostEnqueueFunc: func(info *asynq.TaskInfo, err error) {
 				if (info == nil) != (err != nil) {
 					t.Errorf("told %v and %v", info, err)
@@ -270,7 +284,7 @@ func TestSchedulerFaults(t *testing.T) {
 				t.Errorf("told %v", err)
 			}
 		}
-		for _, callback := range []string{"PreEnqueueFunc", "PostEnqueueFunc", "EnqueueErrorHandler"} {
+		for _, callback := range []string{"PreEnqueueFunc", "EnqueueHeaders", "PostEnqueueFunc", "EnqueueErrorHandler"} {
 			s.eventually(func() bool { return s.log.count("a callback panicked", callback) > 0 }, "a log line on %s", callback)
 		}
 		if s.log.count("was not enqueued", "ID conflicts") == 0 {

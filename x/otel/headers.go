@@ -1,0 +1,62 @@
+package asynqotel
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/asynq-go/asynq"
+)
+
+// carrier is the headers of a task as a propagator sees them.
+type carrier struct {
+	prefix  string
+	headers map[string]string
+}
+
+// Get returns the value of a key, "" if there is none.
+func (c carrier) Get(key string) string { return c.headers[c.prefix+key] }
+
+// Set sets the value of a key.
+func (c carrier) Set(key, value string) { c.headers[c.prefix+key] = value }
+
+// Keys lists the keys of the propagators.
+func (c carrier) Keys() []string {
+	var keys []string
+	for _, key := range slices.Sorted(maps.Keys(c.headers)) {
+		if name, ok := strings.CutPrefix(key, c.prefix); ok {
+			keys = append(keys, name)
+		}
+	}
+	return keys
+}
+
+// inject returns the task with what ctx carries in its headers. What an earlier trace left there goes: a handler may enqueue
+// the task that it was given, or one with its headers.
+func (in *instrument) inject(ctx context.Context, task *asynq.Task) *asynq.Task {
+	headers := task.Headers()
+	if headers == nil {
+		headers = make(map[string]string, len(in.fields))
+	}
+	for _, field := range in.fields {
+		delete(headers, field)
+	}
+	in.propagator.Inject(ctx, carrier{in.prefix, headers})
+	return asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers, task.Options()...)
+}
+
+// extract returns ctx with what the task carries, such as baggage, and the span that the task came from; that is not valid if there is
+// none. The span in ctx stays as it is.
+func (in *instrument) extract(ctx context.Context, task *asynq.Task) (_ context.Context, producer trace.SpanContext) {
+	headers := task.Headers()
+	if len(headers) == 0 {
+		return ctx, trace.SpanContext{}
+	}
+	around := trace.SpanFromContext(ctx)
+	ctx = in.propagator.Extract(trace.ContextWithSpan(ctx, nil), carrier{in.prefix, headers})
+	producer = trace.SpanContextFromContext(ctx)
+	return trace.ContextWithSpan(ctx, around), producer
+}
