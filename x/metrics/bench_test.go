@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,5 +94,45 @@ func BenchmarkWorker(b *testing.B) {
 		o.AttemptStarted(asynq.AttemptStart{ObservedTask: seen, Wait: time.Millisecond})
 		_ = handler.ProcessTask(context.Background(), task)
 		o.AttemptEnded(asynq.AttemptEnd{ObservedTask: seen, Outcome: asynq.OutcomeSucceeded})
+	}
+}
+
+// BenchmarkProcess drains a queue of no-op tasks with and without a Worker that sees all of it.
+func BenchmarkProcess(b *testing.B) {
+	for _, seen := range []bool{false, true} {
+		b.Run(fmt.Sprintf("seen=%v", seen), func(b *testing.B) {
+			opt := asynq.RedisClientOpt{Addr: startRedis(b)}
+			client := newClient(b, opt)
+			for left := b.N; left > 0; left -= 1000 {
+				tasks := make([]*asynq.Task, min(left, 1000))
+				for i := range tasks {
+					tasks[i] = asynq.NewTask("type", nil)
+				}
+				client.BatchEnqueueContext(context.Background(), tasks)
+			}
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			done := make(chan struct{})
+			var handler asynq.Handler = asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+				if left.Add(-1) == 0 {
+					close(done)
+				}
+				return nil
+			})
+			cfg := asynq.Config{Concurrency: 100, Logger: quiet()}
+			if seen {
+				m := metrics.NewWorker(metrics.WorkerOptions{})
+				cfg.Observer, handler = m.Observer(), m.Middleware(handler)
+			}
+			srv := asynq.NewServer(opt, cfg)
+			b.ReportAllocs()
+			b.ResetTimer()
+			if err := srv.Start(handler); err != nil {
+				b.Fatal(err)
+			}
+			<-done
+			b.StopTimer()
+			srv.Shutdown()
+		})
 	}
 }
