@@ -105,6 +105,9 @@ type Config struct {
 	// StuckGracePeriod is how long a handler may go on after its context ended, before it is reported as stuck and its task
 	// fails with ErrHandlerStuck. Until then it keeps its place among the Concurrency. Default: 10 s.
 	StuckGracePeriod time.Duration
+
+	// Observer is told of attempts, leases and exchanges with Redis. Default: nobody is, which costs nothing.
+	Observer *Observer
 }
 
 // RetryDelayFunc says how long to wait before the next attempt of a task: n attempts of it have failed before the one that ended

@@ -72,6 +72,18 @@ var hostileInspector = map[string]func(h *hostile){
 	"Inspector.GetQueueInfo": func(h *hostile) {
 		h.noQueue(func(queue string) error { return after(h.inspect.GetQueueInfo(queue)) })
 	},
+	"Inspector.QueueInfos": func(h *hostile) {
+		h.refused(after(h.inspect.QueueInfos(noContext)), nil, "ctx must not be nil")
+		h.noQueue(func(queue string) error {
+			infos, err := h.inspect.QueueInfos(context.Background(), "default", queue, queue)
+			h.taken(err)
+			h.want(len(infos) == 3 && infos[0].Err == nil && infos[2].Queue == queue, "the results are %+v", infos)
+			return infos[1].Err
+		})
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		h.refused(after(h.inspect.QueueInfos(ctx)), context.Canceled)
+	},
 	"Inspector.GetTaskInfo": func(h *hostile) {
 		h.noTask(func(queue, id string) error { return after(h.inspect.GetTaskInfo(queue, id)) })
 	},

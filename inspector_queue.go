@@ -1,9 +1,11 @@
 package asynq
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
@@ -21,6 +23,14 @@ type QueueInfo struct {
 
 	// Latency is how long the oldest pending task has been waiting; 0 if there is none.
 	Latency time.Duration
+
+	// ScheduledOverdue and RetryOverdue are for how long the scheduled task, or the one that waits for its next attempt, that was due
+	// first has been due; 0 if none is. While a server processes the queue, that is hardly ever more than a few seconds.
+	ScheduledOverdue, RetryOverdue time.Duration
+
+	// LeaseOverdue is how long ago the first lease of an active task ended; 0 if none has. Such a task is an orphan: its server
+	// crashed, and none has taken it over yet.
+	LeaseOverdue time.Duration
 
 	// Size is the number of tasks, without completed ones.
 	Size int
@@ -63,6 +73,31 @@ func (i *Inspector) GetQueueInfo(queue string) (*QueueInfo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("asynq: %w", err)
 	}
+	info := newQueueInfo(queue, s)
+	if err := i.addMemory(i.ctx, info, s); err != nil {
+		return nil, err
+	}
+	return info, nil
+}
+
+// addMemory adds an estimate of the memory, if it is asked for.
+func (i *Inspector) addMemory(ctx context.Context, info *QueueInfo, s *rdb.QueueStats) (err error) {
+	if i.samples <= 0 {
+		return nil
+	}
+	if info.MemoryUsage, err = i.broker.Memory(ctx, info.Queue, s, i.samples); err != nil {
+		return fmt.Errorf("asynq: %w", err)
+	}
+	return nil
+}
+
+func newQueueInfo(queue string, s *rdb.QueueStats) *QueueInfo {
+	overdue := func(since time.Time) time.Duration {
+		if since.IsZero() {
+			return 0
+		}
+		return max(s.Now.Sub(since), 0)
+	}
 	info := &QueueInfo{
 		Queue:          queue,
 		Groups:         s.Groups,
@@ -81,15 +116,10 @@ func (i *Inspector) GetQueueInfo(queue string) (*QueueInfo, error) {
 		Timestamp:      s.Now,
 	}
 	info.Size = info.Pending + info.Active + info.Scheduled + info.Retry + info.Archived + info.Aggregating
-	if !s.Oldest.IsZero() {
-		info.Latency = max(s.Now.Sub(s.Oldest), 0)
-	}
-	if i.samples > 0 {
-		if info.MemoryUsage, err = i.broker.Memory(i.ctx, queue, s, i.samples); err != nil {
-			return nil, fmt.Errorf("asynq: %w", err)
-		}
-	}
-	return info, nil
+	info.Latency = overdue(s.Oldest)
+	info.ScheduledOverdue, info.RetryOverdue = overdue(s.NextScheduled), overdue(s.NextRetry)
+	info.LeaseOverdue = overdue(s.NextLease)
+	return info
 }
 
 // DailyStats are the counters of a queue for one UTC day.

@@ -48,6 +48,7 @@ func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 			IsFailure:   srv.cfg.IsFailure,
 			RetryDelay:  srv.retryDelay,
 			Delayed:     func(queue string, delay time.Duration) { forwarders[queue].Expect(delay) },
+			Observer:    srv.observer(),
 		},
 	})
 
@@ -115,6 +116,7 @@ func (srv *Server) newRecoverer(lane []string) *loops.Recoverer {
 		Expired:  ErrLeaseExpired,
 		Counts:   srv.countsAsFailure,
 		Recovered: func(queue string, msg *wire.TaskMessage) {
+			srv.observeRecovered(queue, msg)
 			srv.reportRecovered(queue, msg)
 		},
 	}

@@ -285,3 +285,43 @@ func TestTurnUndoesSettlesAndFetchesInThisOrder(t *testing.T) {
 		}
 	})
 }
+
+// A fetch tells how long its tasks waited, if it is to, alone and together with a settlement.
+func TestFetchTellsWaits(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		ctx, b := context.Background(), r.Broker()
+		r.Enqueue(t, "q", 6)
+		for id, since := range map[string]any{
+			"t1": time.Now().Add(-time.Hour).UnixNano(),
+			"t2": time.Now().Add(time.Hour).UnixNano(), // by a clock that is fast
+			"t3": "long ago", "t4": "inf", "t5": "nan",
+		} {
+			must(t, r.Client().HSet(ctx, b.Keys("q").Task(id), "pending_since", since))
+		}
+		must(t, r.Client().RPush(ctx, b.Keys("q").Pending(), "missing"))
+		f := fetch(t, b, rdb.Fetch{N: 6, Waits: true, Token: "token"})
+		if f.Err != nil || !slices.Equal(ids(f), []string{"t1", "t2", "t3", "t4", "t5"}) || !slices.Equal(f.Dropped, []string{"missing"}) {
+			t.Fatalf("got %+v", f)
+		}
+		if off := f.Tasks[0].Wait - time.Hour; off.Abs() > 10*time.Second || f.Tasks[1].Wait != 0 {
+			t.Errorf("waited %v and %v", f.Tasks[0].Wait, f.Tasks[1].Wait)
+		}
+		for _, task := range f.Tasks[2:] {
+			if task.Wait >= 0 {
+				t.Errorf("%s waited %v since no time", task.ID, task.Wait)
+			}
+		}
+		turn := &rdb.Turn{
+			Settle: []*rdb.Settlement{{Queue: "q", ID: "t1", Token: "token", Outcome: rdb.Done}},
+			Fetch:  []*rdb.Fetch{{Queue: "q", N: 2, Token: "other", Lease: time.Minute, Waits: true}},
+		}
+		b.Turn(ctx, turn)
+		if f = turn.Fetch[0]; f.Err != nil || !slices.Equal(ids(f), []string{"t6"}) || f.Tasks[0].Wait < 0 || f.Tasks[0].Wait > time.Minute {
+			t.Errorf("with a settlement: %+v", f)
+		}
+		r.Enqueue(t, "q", 1)
+		if f = fetch(t, b, rdb.Fetch{N: 1}); f.Err != nil || len(f.Tasks) != 1 || f.Tasks[0].Wait != 0 {
+			t.Errorf("unasked: %+v", f)
+		}
+	})
+}

@@ -147,6 +147,18 @@ func (m *machine) inspectStats(t *rapid.T, q *modelQueue) {
 	if unixOrNone(got.Oldest) != oldest || got.Now.Unix() < m.model.now-slack || got.ProcessedToday > got.ProcessedTotal || got.FailedToday > got.FailedTotal {
 		t.Errorf("stats: %+v, the oldest task is of %d", got, oldest)
 	}
+	for state, first := range map[wire.State]*time.Time{
+		wire.StateScheduled: &got.NextScheduled, wire.StateRetry: &got.NextRetry, wire.StateActive: &got.NextLease,
+	} {
+		want := int64(0)
+		if tasks := q.in(state); len(tasks) > 0 {
+			want = tasks[0].at.unix
+		}
+		if off := unixOrNone(*first) - want; off < -slack || off > slack {
+			t.Errorf("the first time of %v is %d, not %d", state, unixOrNone(*first), want)
+		}
+		*first = time.Time{}
+	}
 	got.Oldest, got.Now, got.ProcessedToday, got.FailedToday = time.Time{}, time.Time{}, 0, 0 // a test may run past midnight
 	expect(t, "stats", want, got)
 	groups, err := m.broker.Groups(m.ctx, q.keys.Name)

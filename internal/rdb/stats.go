@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,9 @@ type QueueStats struct {
 	FailedTotal    int64
 	Oldest         time.Time // since when the oldest pending task waits; zero if there is none, or it does not tell
 	Now            time.Time // by Redis's clock
+
+	// The first times in these collections, zero where they are empty: when a task is due, and when a lease ends.
+	NextScheduled, NextRetry, NextLease time.Time
 }
 
 // maxGroups bounds the groups and aggregation sets that one call counts.
@@ -34,11 +38,45 @@ const maxGroups = 500
 // aggregation sets together: these are then counted page by page.
 func (b *Broker) Stats(ctx context.Context, queue string) (*QueueStats, error) {
 	q := b.queues.get(queue)
-	today := q.today(b.now())
-	c := newCall(queueStatsScript, 13+3).
-		key(q.pending, q.active, q.scheduled, q.retry, q.archived, q.completed, q.groups, q.aggregationSets, q.paused).
-		key(q.processed, q.failed, today.processed, today.failed).arg(q.taskPrefix, q.groupPrefix, maxGroups)
+	c := b.statsCall(q)
 	b.run(ctx, c)
+	return b.readStats(ctx, q, c)
+}
+
+// StatsResult is what StatsOf tells of one queue: either Stats or Err is set.
+type StatsResult struct {
+	Stats *QueueStats
+	Err   error
+}
+
+// maxStats bounds the queues that one pipeline of StatsOf asks about. The answers are short.
+const maxStats = 100
+
+// StatsOf is Stats of many queues, in as few round trips as that takes. One queue's error leaves the others alone.
+func (b *Broker) StatsOf(ctx context.Context, names []string) []StatsResult {
+	results := make([]StatsResult, 0, len(names))
+	for page := range slices.Chunk(names, maxStats) {
+		calls := make([]*call, len(page))
+		for i, name := range page {
+			calls[i] = b.statsCall(b.queues.get(name))
+		}
+		b.run(ctx, calls...)
+		for i, name := range page {
+			s, err := b.readStats(ctx, b.queues.get(name), calls[i])
+			results = append(results, StatsResult{Stats: s, Err: err})
+		}
+	}
+	return results
+}
+
+func (b *Broker) statsCall(q *queue) *call {
+	today := q.today(b.now())
+	return newCall(queueStatsScript, 14+3).
+		key(q.pending, q.active, q.scheduled, q.retry, q.archived, q.completed, q.groups, q.aggregationSets, q.paused).
+		key(q.processed, q.failed, today.processed, today.failed, q.lease).arg(q.taskPrefix, q.groupPrefix, maxGroups)
+}
+
+func (b *Broker) readStats(ctx context.Context, q *queue, c *call) (*QueueStats, error) {
 	if c.err != nil {
 		return nil, b.explain(ctx, q, fmt.Errorf("rdb: %s: %w", c.script.name, c.err))
 	}
@@ -55,7 +93,7 @@ func (b *Broker) Stats(ctx context.Context, queue string) (*QueueStats, error) {
 }
 
 // statsValues are those of the answer of queue_stats.lua that are always there.
-const statsValues = 14
+const statsValues = 17
 
 func (c *call) stats() (*QueueStats, error) {
 	reply, ok := c.reply.([]any)
@@ -81,6 +119,9 @@ func (c *call) stats() (*QueueStats, error) {
 	if s.Now, err = nanoseconds(reply[13]); err != nil {
 		return nil, c.malformed()
 	}
+	for i, first := range []*time.Time{&s.NextScheduled, &s.NextRetry, &s.NextLease} {
+		*first = scoreTime(reply[14+i])
+	}
 	for _, since := range reply[statsValues:] {
 		// A task that was given back waits anew, so the oldest need not be the next.
 		if at, err := nanoseconds(since); err == nil && (s.Oldest.IsZero() || at.Before(s.Oldest)) {
@@ -95,6 +136,16 @@ func counterValue(v any) int64 {
 	text, _ := v.(string)
 	n, _ := strconv.ParseInt(text, 10, 64)
 	return n
+}
+
+// scoreTime reads a score that is a time in unix seconds. None, or one that no process would have set, is the zero time.
+func scoreTime(v any) time.Time {
+	text, ok := v.(string)
+	score, err := strconv.ParseFloat(text, 64)
+	if !ok || err != nil || !(math.Abs(score) < 1<<40) {
+		return time.Time{}
+	}
+	return time.Unix(int64(score), 0)
 }
 
 // countGrouped counts the aggregating tasks in pages.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -57,7 +58,16 @@ func TestStats(t *testing.T) {
 		if time.Since(s.Now).Abs() > time.Minute || !s.Oldest.Equal(long) {
 			t.Errorf("now is %v, and the oldest waits since %v, not %v", s.Now, s.Oldest, long)
 		}
-		s.Now, s.Oldest = time.Time{}, time.Time{}
+		// seedOrdered's are due in an hour, and its leases last for half a minute.
+		for _, next := range []struct {
+			at time.Time
+			in time.Duration
+		}{{s.NextScheduled, time.Hour}, {s.NextRetry, time.Hour}, {s.NextLease, 30 * time.Second}} {
+			if off := next.at.Sub(s.Now) - next.in; off.Abs() > 5*time.Second {
+				t.Errorf("the first is due %v later than it should be", off)
+			}
+		}
+		s.Now, s.Oldest, s.NextScheduled, s.NextRetry, s.NextLease = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 		want := &rdb.QueueStats{Groups: 2, Paused: true, ProcessedToday: 9, FailedToday: 9, ProcessedTotal: 9, FailedTotal: 9,
 			Sizes: map[wire.State]int{wire.StateActive: 3, wire.StatePending: 4, wire.StateScheduled: 3, wire.StateRetry: 3,
 				wire.StateArchived: 3, wire.StateCompleted: 3, wire.StateAggregating: 7}}
@@ -67,6 +77,37 @@ func TestStats(t *testing.T) {
 		}
 		if s.FailedToday < 6 {
 			t.Errorf("%d failed", s.FailedToday)
+		}
+	})
+}
+
+// Of many queues, one that is broken leaves the others alone.
+func TestStatsOf(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		r.AllowViolations()
+		ctx, b := context.Background(), r.Broker()
+		names := make([]string, 250) // more than one pipeline asks about
+		for i := range names {
+			names[i] = fmt.Sprint("q", i)
+		}
+		r.Enqueue(t, "q7", 2)
+		r.Enqueue(t, "q249", 3)
+		must(t, r.Client().Set(ctx, b.Keys("q120").Retry(), "no set", 0))
+		must(t, r.Client().ZAdd(ctx, b.Keys("q8").Retry(), redis.Z{Score: math.Inf(1), Member: "odd"}))
+		results := b.StatsOf(ctx, names)
+		if len(results) != len(names) {
+			t.Fatalf("%d results", len(results))
+		}
+		pending := map[int]int{7: 2, 249: 3}
+		for i, got := range results {
+			switch {
+			case i == 120:
+				if !errors.Is(got.Err, rdb.ErrWrongType) || got.Stats != nil {
+					t.Errorf("of the broken one: %+v", got)
+				}
+			case got.Err != nil || got.Stats.Sizes[wire.StatePending] != pending[i] || !got.Stats.NextRetry.IsZero():
+				t.Errorf("of queue %d: %+v", i, got)
+			}
 		}
 	})
 }

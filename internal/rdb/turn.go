@@ -82,7 +82,7 @@ type pair struct {
 func (b *Broker) pair(s *settleBatch, f *Fetch) *pair {
 	q := s.queue
 	day := q.today(b.now())
-	c := newCall(turnScript, 7+10+len(s.items)).
+	c := newCall(turnScript, 7+11+len(s.items)).
 		key(q.active, q.lease, q.processed, day.processed, q.pending, q.paused, q.marker)
 	c.once = true
 	s.addTasks(c)
@@ -111,6 +111,7 @@ type Fetch struct {
 	NotAfter  int64         // by the Redis clock, unix ms: executed later, the call does nothing; 0: at any time
 	MaxActive int           // how many tasks of the queue may be active on all servers together; 0: any number
 	Mark      bool          // leave the marker for another server if tasks are left
+	Waits     bool          // tell how long the tasks have waited
 
 	Code    Code      // CodeOK, CodeStale, CodePaused or CodeCapped
 	Now     int64     // by the Redis clock, unix ms
@@ -124,18 +125,21 @@ type Fetch struct {
 type Fetched struct {
 	ID      string
 	Message []byte // encoded; may be malformed
+
+	// Wait is how long it was pending, if Fetch.Waits is set; less than 0 if that is not known.
+	Wait time.Duration
 }
 
 func (b *Broker) fetchCall(f *Fetch) *call {
 	q := b.queues.get(f.Queue)
-	c := newCall(fetchScript, 5+7).key(q.active, q.lease, q.pending, q.paused, q.marker)
+	c := newCall(fetchScript, 5+8).key(q.active, q.lease, q.pending, q.paused, q.marker)
 	c.once = true
 	return f.addTake(c, q)
 }
 
 // addTake adds the arguments of lib/take.lua.
 func (f *Fetch) addTake(c *call, q *queue) *call {
-	return c.arg(q.taskPrefix, min(f.N, maxBatch), seconds(f.Lease), f.Token, f.NotAfter, f.MaxActive, flag(f.Mark))
+	return c.arg(q.taskPrefix, min(f.N, maxBatch), seconds(f.Lease), f.Token, f.NotAfter, f.MaxActive, flag(f.Mark), flag(f.Waits))
 }
 
 func (f *Fetch) read(c *call) {
@@ -144,7 +148,11 @@ func (f *Fetch) read(c *call) {
 		return
 	}
 	reply, ok := c.reply.([]any)
-	if !ok || len(reply) < 3 || len(reply)%2 == 0 {
+	each := 2
+	if f.Waits {
+		each = 3
+	}
+	if !ok || len(reply) < 3 || (len(reply)-3)%each != 0 {
 		f.Err = c.malformed()
 		return
 	}
@@ -158,11 +166,16 @@ func (f *Fetch) read(c *call) {
 	if len(reply) == 3 {
 		return
 	}
-	f.Tasks = make([]Fetched, 0, (len(reply)-3)/2)
-	for i := 3; i < len(reply); i += 2 {
+	f.Tasks = make([]Fetched, 0, (len(reply)-3)/each)
+	for i := 3; i < len(reply); i += each {
 		id, _ := reply[i].(string)
 		if msg, ok := reply[i+1].(string); ok {
-			f.Tasks = append(f.Tasks, Fetched{ID: id, Message: []byte(msg)})
+			task := Fetched{ID: id, Message: []byte(msg)}
+			if f.Waits {
+				us, _ := reply[i+2].(int64)
+				task.Wait = time.Duration(us) * time.Microsecond
+			}
+			f.Tasks = append(f.Tasks, task)
 		} else {
 			f.Dropped = append(f.Dropped, id)
 		}

@@ -17,7 +17,8 @@ type Attempt struct {
 	Value   any    // the public package's own, set before the handler runs
 
 	Started  time.Time
-	Deadline time.Time // when the context ends; zero until the handler runs
+	Wait     time.Duration // in pending; less than 0 if that is not known; only for an Observer
+	Deadline time.Time     // when the context ends; zero until the handler runs
 
 	pump     *Pump
 	number   uint64 // in the order of the fetches
@@ -27,6 +28,7 @@ type Attempt struct {
 	extended atomic.Int64 // when its lease was last extended, as uptime; 0: it was not
 	endedAt  atomic.Int64 // when its context was canceled, as uptime; 0: it was not
 	lost     atomic.Bool  // Redis said that another holds the task now
+	lossTold atomic.Bool  // to the Observer
 	fate     atomic.Int32 // a wire.Fate: what whoever canceled it wants to become of the task
 
 	context    taskContext

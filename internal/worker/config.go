@@ -50,4 +50,5 @@ type Callbacks struct {
 	IsFailure   func(err error) bool
 	RetryDelay  func(a *Attempt, err error) time.Duration
 	Delayed     func(queue string, delay time.Duration) // a task waits for a retry in a queue; not user code
+	Observer    *Observer                               // may be nil
 }

@@ -23,6 +23,7 @@ func (p *Pump) process(a *Attempt) (next *Attempt) {
 			p.pool.serve(p.conclude(a, &PanicError{Stack: a.stack}))
 		}()
 	}()
+	p.tellStarted(a)
 	err := p.perform(a)
 	ended = true
 	return p.conclude(a, err)
@@ -94,11 +95,13 @@ func (p *Pump) settle(a *Attempt, err error) bool {
 	if a.lost.Load() {
 		p.cfg.Log.Warn("the outcome of a task is dropped, because its lease was lost",
 			"queue", a.Queue, "task", a.Message.ID, "type", a.Message.Type, "error", err)
+		p.tellEnded(a, Lost, err)
 		p.slots.release(1)
 		p.forget(a)
 		return false
 	}
 	p.outcome(a, err)
+	p.tellEnded(a, endingOf(&a.settlement, err), err)
 	p.slots.release(1)
 	return p.add(a)
 }
@@ -119,6 +122,7 @@ func (p *Pump) abort() {
 	for _, a := range aborted {
 		p.cfg.Log.Warn("a task did not finish before the shutdown and is given back", "queue", a.Queue, "task", a.Message.ID, "type", a.Message.Type)
 		a.settlement.Outcome = rdb.Requeue
+		p.tellEnded(a, Returned, ErrServerClosed)
 		p.finish(a)
 		a.Cancel(ErrServerClosed)
 	}

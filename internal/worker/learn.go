@@ -118,7 +118,7 @@ func (t *Trip) learnFetched(f *rdb.Fetch, sent int64, now time.Time) error {
 // begin opens an attempt for a task that was fetched, and hands it to a worker; the first one, to the worker that leads.
 func (t *Trip) begin(f *rdb.Fetch, task rdb.Fetched, fetchedAt int64) {
 	p := t.Pump
-	a := &Attempt{Queue: f.Queue, Token: f.Token, Started: time.Now(), pump: p, leased: fetchedAt}
+	a := &Attempt{Queue: f.Queue, Token: f.Token, Started: time.Now(), Wait: task.Wait, pump: p, leased: fetchedAt}
 	a.settlement = rdb.Settlement{Queue: f.Queue, ID: task.ID, Token: f.Token}
 	msg, err := wire.DecodeTaskMessage(task.Message)
 	if err == nil && msg.ID != task.ID {
@@ -128,6 +128,7 @@ func (t *Trip) begin(f *rdb.Fetch, task rdb.Fetched, fetchedAt int64) {
 		p.cfg.Log.Error("archived a task that cannot be read", "queue", f.Queue, "task", task.ID, "error", err)
 		a.Message = &wire.TaskMessage{ID: task.ID, Queue: f.Queue}
 		a.settlement.Outcome, a.settlement.Failed = rdb.Archive, true
+		p.tellEnded(a, Archived, err)
 		a.decide()
 		p.register(a)
 		p.slots.release(1)

@@ -59,6 +59,7 @@ func (p *Pump) WatchLeases(context.Context) (time.Duration, error) {
 	p.each(ended, func(a *Attempt) {
 		p.cfg.Log.Warn("a task's lease could not be extended; its handler is canceled", "queue", a.Queue, "task", a.Message.ID, "type", a.Message.Type)
 		a.Cancel(ErrLeaseExpired)
+		p.tellLeaseLost(a)
 	})
 	return rest, nil
 }
@@ -79,4 +80,5 @@ func (p *Pump) lose(a *Attempt) {
 	}
 	p.cfg.Log.Warn("a task's lease was lost; its handler is canceled", "queue", a.Queue, "task", a.Message.ID, "type", a.Message.Type)
 	a.Cancel(ErrLeaseExpired)
+	p.tellLeaseLost(a)
 }

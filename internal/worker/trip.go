@@ -52,7 +52,9 @@ func (t *Trip) round(ctx context.Context) (rest time.Duration, err error) {
 	}
 	sent := uptime()
 	t.cfg.Broker.Turn(ctx, &t.turn)
+	report := t.report(sent)
 	err = t.learn(sent)
+	t.tellTurn(report, err)
 	t.ended(err)
 	t.rouseWaiter(ctx)
 	return 0, err
@@ -201,7 +203,7 @@ func (t *Trip) planFetches(now time.Time) {
 		used += n
 		t.turn.Fetch = append(t.turn.Fetch, &rdb.Fetch{
 			Queue: q.name, N: n, Token: t.token(), Lease: t.cfg.Lease, MaxActive: q.maxActive,
-			NotAfter: t.clock.in(fetchPatience, now), Mark: q.told || !q.flowing,
+			NotAfter: t.clock.in(fetchPatience, now), Mark: q.told || !q.flowing, Waits: t.cfg.Observer != nil && t.cfg.Observer.Started != nil,
 		})
 		q.asked, q.told = q.told, false
 	})

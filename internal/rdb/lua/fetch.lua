@@ -12,9 +12,11 @@
 -- ARGV[5]  unix milliseconds after which the call must do nothing; 0 = never
 -- ARGV[6]  how many tasks of the queue may be active on all servers together; 0 = any number
 -- ARGV[7]  1 if the marker is to be left where tasks are left in pending, else 0
--- RETURN   {code, unix milliseconds now, 1 if tasks are left in pending, then for each ID: id, msg or false}
+-- ARGV[8]  1 if it is to be told how long the tasks have waited, else 0
+-- RETURN   {code, unix milliseconds now, 1 if tasks are left in pending, then for each ID: id, msg or false, and if ARGV[8] is 1
+--          microseconds in pending or -1}
 --          code: OK, STALE, PAUSED or CAPPED. false: there was no task with that ID in pending state; the ID is dropped.
 -- BOUND    n, at most 500; a megabyte of messages and one message
 -- include: codes fields clock mark take
 
-return take(KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7])
+return take(KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8])

@@ -2,12 +2,17 @@ module github.com/asynq-go/asynq/x/cmd/asynq
 
 go 1.26.0
 
-replace github.com/asynq-go/asynq => ../../..
+replace (
+	github.com/asynq-go/asynq => ../../..
+	github.com/asynq-go/asynq/x/metrics => ../../metrics
+)
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/asynq-go/asynq v0.0.0
+	github.com/asynq-go/asynq/x/metrics v0.0.0
 	github.com/google/go-cmp v0.7.0
+	github.com/prometheus/client_golang v1.25.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
@@ -16,10 +21,15 @@ require (
 )
 
 require (
+	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/prometheus/client_model v0.6.3 // indirect
+	github.com/prometheus/common v0.72.0 // indirect
+	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect

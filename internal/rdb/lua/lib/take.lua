@@ -1,11 +1,21 @@
--- take(active, lease, pending, paused, marker, prefix, n, length, token, deadline, cap, tell) is fetch.lua, with its arguments. Keys of
--- another type it finds before it changes anything for good, and returns the error, so that turn.lua can go on.
+-- waited(since, now, us) is for how many microseconds a task has been pending since then, -1 if that is no time. A double is exact to
+-- a quarter of a microsecond here.
+local function waited(since, now, us)
+  local w = now * 1000000 + us - (tonumber(since or "") or 0 / 0) / 1000
+  if not (w > -1e16 and w < 1e16) then
+    return -1
+  end
+  return math.max(math.floor(w), 0) -- it may have begun by another clock, which is fast
+end
+
+-- take(active, lease, pending, paused, marker, prefix, n, length, token, deadline, cap, tell, waits) is fetch.lua, with its arguments.
+-- Keys of another type it finds before it changes anything for good, and returns the error, so that turn.lua can go on.
 --
 -- It takes no more once the messages are a megabyte: nobody else is served while Redis copies them. What is left then is as good as
 -- taken by the next call, which is asked for at once.
 --
 -- The first write is LTRIM, which works when Redis is full.
-local function take(active, lease, pending, paused, marker, prefix, n, length, token, deadline, cap, tell)
+local function take(active, lease, pending, paused, marker, prefix, n, length, token, deadline, cap, tell, waits)
   n, deadline, cap = tonumber(n), tonumber(deadline), tonumber(cap)
   local now, us = clock()
   local now_ms = now * 1000 + math.floor(us / 1000)
@@ -45,7 +55,7 @@ local function take(active, lease, pending, paused, marker, prefix, n, length, t
   for i = #ids, first, -1 do
     local id = ids[i]
     local task = prefix .. id
-    local f = fields(task, "state", "msg")
+    local f = waits == "1" and fields(task, "state", "msg", "pending_since") or fields(task, "state", "msg")
     local msg = false
     if f[1] == "pending" and not seen[id] then
       msg, seen[id] = f[2] or "", true
@@ -54,6 +64,10 @@ local function take(active, lease, pending, paused, marker, prefix, n, length, t
     end
     reply[r + 1], reply[r + 2] = id, msg
     r = r + 2
+    if waits == "1" then
+      r = r + 1
+      reply[r] = waited(f[3], now, us)
+    end
     bytes = bytes + (msg and #msg or 0)
     if bytes >= 1048576 and i > first then
       first, left, code = i, true, OK -- it was not the cap that left the fetch short

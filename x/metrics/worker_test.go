@@ -1,0 +1,94 @@
+package metrics_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/metrics"
+)
+
+func TestWorker(t *testing.T) {
+	t.Parallel()
+	opt := asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}
+	client := newClient(t, opt)
+	for range 3 {
+		enqueue(t, client, "ok")
+	}
+	enqueue(t, client, "fails", asynq.MaxRetry(1))
+	enqueue(t, client, "panics", asynq.MaxRetry(0))
+	m := metrics.NewWorker(metrics.WorkerOptions{Types: 3})
+	mux := asynq.NewServeMux()
+	mux.Use(m.Middleware)
+	mux.HandleFunc("ok", func(context.Context, *asynq.Task) error { return nil })
+	mux.HandleFunc("fails", func(context.Context, *asynq.Task) error { return errFailed })
+	mux.HandleFunc("panics", func(context.Context, *asynq.Task) error { panic("deliberate") })
+	srv := asynq.NewServer(opt, asynq.Config{Concurrency: 1, Logger: quiet(), Observer: m.Observer()})
+	if err := srv.Start(mux); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Shutdown)
+	var got map[string]float64
+	eventually(t, "all to be processed", func() error {
+		if got = gather(t, m); got["asynq_attempts_total{outcome=archived,queue=default,type=panics}"] != 1 {
+			return errFailed
+		}
+		return nil
+	})
+	wantValues(t, got, map[string]float64{
+		"asynq_attempts_total{outcome=succeeded,queue=default,type=ok}":             3,
+		"asynq_attempts_total{outcome=retried,queue=default,type=fails}":            1,
+		"asynq_task_processing_seconds{outcome=succeeded,queue=default,type=ok}":    3,
+		"asynq_task_processing_seconds{outcome=failed,queue=default,type=fails}":    1,
+		"asynq_task_processing_seconds{outcome=panicked,queue=default,type=panics}": 1,
+		"asynq_task_waiting_seconds{queue=default,type=ok}":                         3,
+		"asynq_handlers_running{queue=default,type=ok}":                             0,
+		"asynq_pump_turn_errors_total{}":                                            0,
+	})
+	if got["asynq_pump_turn_seconds{}"] < 5 || got["asynq_pump_turn_settled{}"] != got["asynq_pump_turn_seconds{}"] {
+		t.Errorf("%v turns", got["asynq_pump_turn_seconds{}"])
+	}
+	// The first three types have series of their own.
+	for i := range 5 {
+		enqueue(t, client, fmt.Sprint("ok:", i))
+	}
+	eventually(t, "the other types", func() error {
+		if got = gather(t, m); got["asynq_attempts_total{outcome=succeeded,queue=default,type=other}"] != 5 {
+			return errFailed
+		}
+		return nil
+	})
+}
+
+// What a Worker is told without a server: leases, crashes, handlers that are stuck, and names that are no labels.
+func TestWorkerObserver(t *testing.T) {
+	t.Parallel()
+	m := metrics.NewWorker(metrics.WorkerOptions{Buckets: []float64{}})
+	o := m.Observer()
+	task := asynq.ObservedTask{ID: "t", Queue: "q", Type: "\xff"}
+	o.LeaseLost(task)
+	o.TaskRecovered(task)
+	o.AttemptStarted(asynq.AttemptStart{ObservedTask: task, Wait: -time.Microsecond})
+	o.AttemptEnded(asynq.AttemptEnd{ObservedTask: task, Outcome: asynq.OutcomeRetried, Err: fmt.Errorf("late: %w", asynq.ErrHandlerStuck)})
+	o.AttemptEnded(asynq.AttemptEnd{ObservedTask: asynq.ObservedTask{Queue: "q"}, Outcome: asynq.OutcomeArchived, Err: errFailed})
+	o.TurnEnded(asynq.TurnStats{Refused: 2, Err: errFailed})
+	got := gather(t, m)
+	wantValues(t, got, map[string]float64{
+		`asynq_leases_lost_total{queue=q,type="\xff"}`:                   1,
+		`asynq_tasks_recovered_total{queue=q,type="\xff"}`:               1,
+		`asynq_handlers_stuck_total{queue=q,type="\xff"}`:                1,
+		`asynq_attempts_total{outcome=retried,queue=q,type="\xff"}`:      1,
+		"asynq_attempts_total{outcome=archived,queue=q,type=unreadable}": 1,
+		"asynq_outcomes_refused_total{}":                                 2,
+		"asynq_pump_turn_errors_total{}":                                 1,
+	})
+	for name := range got {
+		if name == `asynq_task_waiting_seconds{queue=q,type="\xff"}` {
+			t.Error("a wait that is not known was counted")
+		}
+	}
+}
