@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/conn"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
+)
+
+// addOutput gives a command -o and --no-headers.
+func addOutput(cmd *cobra.Command) {
+	cmd.Flags().StringP("output", "o", "table", "format: table, wide, json, ndjson, yaml, or template=TEXT (a Go template of the JSON names)")
+	cmd.Flags().Bool("no-headers", false, "leave the headings of a table out")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(out.Kinds, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// addListing gives a command the flags of a listing.
+func addListing(cmd *cobra.Command) {
+	addOutput(cmd)
+	addWatch(cmd)
+	cmd.Flags().String("filter", "", "show only what this admits, for example 'pending>0 queue=mail:*' (JSON names; = != > >= < <= ~)")
+}
+
+// addWatch gives a command --watch.
+func addWatch(cmd *cobra.Command) {
+	cmd.Flags().Duration("watch", 0, "show it again and again, at this distance, until interrupted")
+	cmd.Flags().Lookup("watch").NoOptDefVal = "2s"
+}
+
+// filter is the text of --filter.
+func (a *app) filter(cmd *cobra.Command) string {
+	text, _ := cmd.Flags().GetString("filter")
+	return text
+}
+
+// output reads the flags that addOutput added, or their environment variables.
+func (a *app) output(cmd *cobra.Command) (out.Options, error) {
+	var o out.Options
+	format, err := cmd.Flags().GetString("output")
+	if err != nil {
+		return o, err
+	}
+	if t, ok := a.Env(conn.EnvName("output")); ok && t != "" && !cmd.Flags().Changed("output") {
+		format = t
+	}
+	if err := o.Parse(format); err != nil {
+		return o, usage("--output: %w", err)
+	}
+	o.NoHeaders, _ = cmd.Flags().GetBool("no-headers")
+	noColor, _ := a.Env("NO_COLOR")
+	dumb, _ := a.Env("TERM")
+	o.Color = a.OutIsTerminal && noColor == "" && dumb != "dumb"
+	return o, nil
+}
+
+// list shows rows that --filter admits, again and again with --watch.
+func list[T any](a *app, cmd *cobra.Command, columns []out.Column[T], load func(context.Context) iter.Seq2[T, error]) error {
+	filter, err := out.ParseFilter(a.filter(cmd))
+	if err != nil {
+		return usage("%w", err)
+	}
+	return listFiltered(a, cmd, filter, columns, load)
+}
+
+// listAll is list for commands that do their own filtering.
+func listAll[T any](a *app, cmd *cobra.Command, columns []out.Column[T], load func(context.Context) iter.Seq2[T, error]) error {
+	return listFiltered(a, cmd, nil, columns, load)
+}
+
+func listFiltered[T any](
+	a *app, cmd *cobra.Command, filter *out.Filter, columns []out.Column[T], load func(context.Context) iter.Seq2[T, error],
+) error {
+	o, err := a.output(cmd)
+	if err != nil {
+		return err
+	}
+	o.Filter = filter
+	return a.watched(cmd, o, func(w io.Writer) error { return out.List(w, o, columns, load(cmd.Context())) })
+}
+
+// show shows one thing; table writes it for people.
+func (a *app) show(cmd *cobra.Command, v any, table func(io.Writer, out.Options) error) error {
+	o, err := a.output(cmd)
+	if err != nil {
+		return err
+	}
+	return out.One(a.Out, o, v, func(w io.Writer) error { return table(w, o) })
+}
+
+// watched draws once, or with --watch until the command is interrupted, which then is no error.
+func (a *app) watched(cmd *cobra.Command, o out.Options, draw func(io.Writer) error) error {
+	every := time.Duration(0)
+	if cmd.Flags().Lookup("watch") != nil {
+		every, _ = cmd.Flags().GetDuration("watch")
+	}
+	if !cmd.Flags().Changed("watch") {
+		return draw(a.Out)
+	}
+	if every < minWatch {
+		return usage("--watch: the distance must be at least %v", minWatch)
+	}
+	return a.redraw(cmd.Context(), every, o, draw)
+}
+
+// minWatch keeps a slip of the finger from becoming a load for Redis.
+const minWatch = 100 * time.Millisecond
+
+// redraw draws until ctx ends. On a terminal tables are drawn over each other, at once so that they do not flicker.
+func (a *app) redraw(ctx context.Context, every time.Duration, o out.Options, draw func(io.Writer) error) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		var b bytes.Buffer
+		err := draw(&b)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		picture := b.Bytes()
+		if a.OutIsTerminal && o.IsTable() {
+			// Home, each line cleared to its end as it is overwritten, then all below.
+			picture = bytes.ReplaceAll(picture, []byte("\n"), []byte("\x1b[K\n"))
+			picture = append(append([]byte("\x1b[H"), picture...), "\x1b[J"...)
+		}
+		if _, err := a.Out.Write(picture); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
