@@ -15,6 +15,7 @@ require (
 )
 
 require (
+	github.com/asynq-go/asynq/x/filter v0.0.0
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
@@ -24,3 +25,5 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
+
+replace github.com/asynq-go/asynq/x/filter => ../../filter
