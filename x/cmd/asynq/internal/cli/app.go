@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ type app struct {
 	running *cobra.Command // nil until flags and arguments are found good
 	config  *conn.Config
 	shared  redis.UniversalClient
+	answers *bufio.Reader // of a.In
 }
 
 // settings of the connection, from wherever they come.
@@ -30,6 +32,9 @@ func (a *app) settings(cmd *cobra.Command) (*conn.Config, error) {
 			return nil, err
 		}
 		a.config = config
+		for _, key := range config.UnknownKeys {
+			a.say("asynq: the configuration file has a key %q that means nothing here", key)
+		}
 	}
 	return a.config, nil
 }

@@ -35,9 +35,12 @@ func (a *app) confirm(cmd *cobra.Command, format string, args ...any) (bool, err
 		return false, usage("this would %s: there is nobody to ask, so say --yes, or --dry-run to see what it would do", what)
 	}
 	fmt.Fprintf(a.Err, "%s%s? [y/N] ", strings.ToUpper(what[:1]), what[1:])
+	if a.answers == nil {
+		a.answers = bufio.NewReader(a.In) // one for all questions: it reads ahead
+	}
 	answer := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(a.In).ReadString('\n') // no answer is a no
+		line, _ := a.answers.ReadString('\n') // no answer is a no
 		answer <- line
 	}()
 	select {

@@ -3,12 +3,15 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/conn"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 )
@@ -111,28 +114,30 @@ func (a *app) watched(cmd *cobra.Command, o out.Options, draw func(io.Writer) er
 // minWatch keeps a slip of the finger from becoming a load for Redis.
 const minWatch = 100 * time.Millisecond
 
-// redraw draws until ctx ends. On a terminal tables are drawn over each other, at once so that they do not flicker.
+// redraw draws until ctx ends. On a terminal tables are drawn over each other, at once so that they do not flicker. Trouble that comes
+// up on the way is told of below the picture, and may pass; only what fails at the very first is the end.
 func (a *app) redraw(ctx context.Context, every time.Duration, o out.Options, draw func(io.Writer) error) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	for {
-		var b bytes.Buffer
-		err := draw(&b)
+	for first := true; ; first = false {
+		picture, trouble, err := a.draw(draw)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil {
+		if err != nil && first && len(picture) == 0 {
+			_, _ = a.Err.Write(trouble)
 			return err
 		}
-		picture := b.Bytes()
+		if err != nil && !errors.Is(err, errSaid) {
+			trouble = fmt.Appendf(trouble, "asynq: %s\n", message(err))
+		}
 		if a.OutIsTerminal && o.IsTable() {
-			// Home, each line cleared to its end as it is overwritten, then all below.
-			picture = bytes.ReplaceAll(picture, []byte("\n"), []byte("\x1b[K\n"))
-			picture = append(append([]byte("\x1b[H"), picture...), "\x1b[J"...)
+			picture = overlay(picture, a.height()-bytes.Count(trouble, []byte("\n")))
 		}
 		if _, err := a.Out.Write(picture); err != nil {
 			return err
 		}
+		_, _ = a.Err.Write(trouble)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -140,3 +145,87 @@ func (a *app) redraw(ctx context.Context, every time.Duration, o out.Options, dr
 		}
 	}
 }
+
+// draw catches what is drawn, and what is said meanwhile.
+func (a *app) draw(draw func(io.Writer) error) (picture, trouble []byte, err error) {
+	said := a.Err
+	defer func() { a.Err = said }()
+	var p, t bytes.Buffer
+	a.Err = &t
+	err = draw(&p)
+	return p.Bytes(), t.Bytes(), err
+}
+
+// overlay has a picture drawn from the top left on, each line cleared to its end as it is overwritten, and all below cleared. It is
+// cut to a height, if that is known, so that the terminal does not scroll.
+func overlay(picture []byte, height int) []byte {
+	lines := bytes.SplitAfter(picture, []byte("\n"))
+	if height > 1 && len(lines) > height {
+		lines = lines[:height-1]
+	}
+	b := []byte("\x1b[H")
+	for _, line := range lines {
+		text, ended := bytes.CutSuffix(line, []byte("\n"))
+		b = append(b, text...)
+		if ended {
+			b = append(b, "\x1b[K\n"...)
+		}
+	}
+	return append(b, "\x1b[J"...)
+}
+
+// height of the terminal in lines, 0 if it is not known.
+func (a *app) height() int {
+	if a.Height == nil {
+		return 0
+	}
+	return a.Height()
+}
+
+// rowsOf yields the rows of each of some things. One that fails is told of on standard error, does not hide the others, and makes the
+// end an error.
+func rowsOf[T any](a *app, names []string, get func(string) ([]T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		stopped := false
+		err := a.eachArg(names, func(name string) error {
+			if stopped {
+				return nil
+			}
+			rows, err := get(name)
+			for _, row := range rows {
+				if stopped = !yield(row, nil); stopped {
+					return nil
+				}
+			}
+			return err
+		})
+		if err != nil && !stopped {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// listOf lists the rows of each of some things, as list and rowsOf do.
+func listOf[T any](a *app, cmd *cobra.Command, columns []out.Column[T], names []string, get func(*asynq.Inspector, string) ([]T, error)) error {
+	i, err := a.inspector(cmd)
+	if err != nil {
+		return err
+	}
+	return list(a, cmd, columns, func(context.Context) iter.Seq2[T, error] {
+		return rowsOf(a, names, func(name string) ([]T, error) { return get(i, name) })
+	})
+}
+
+// all yields the items of a slice.
+func all[T any](items []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+func one[T any](item T) iter.Seq2[T, error] { return all([]T{item}) }

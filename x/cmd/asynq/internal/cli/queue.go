@@ -15,6 +15,12 @@ import (
 func newQueue(a *app) *cobra.Command {
 	return group("queue", "Look at queues and change them",
 		newQueueLs(a),
+		newQueueInspect(a),
+		newQueueHistory(a),
+		newQueueTop(a),
+		newQueuePause(a),
+		newQueueResume(a),
+		newQueueRemove(a),
 	)
 }
 
@@ -45,7 +51,7 @@ type queueRow struct {
 func newQueueRow(q *asynq.QueueInfo) *queueRow {
 	return &queueRow{
 		Queue: q.Queue, MemoryUsage: q.MemoryUsage, Size: q.Size, Groups: q.Groups,
-		LatencyMsec: q.Latency.Milliseconds(), DisplayLatency: q.Latency.Round(10 * time.Millisecond).String(),
+		LatencyMsec: q.Latency.Milliseconds(), DisplayLatency: displayLatency(q.Latency),
 		Active: q.Active, Pending: q.Pending, Aggregating: q.Aggregating, Scheduled: q.Scheduled, Retry: q.Retry,
 		Archived: q.Archived, Completed: q.Completed,
 		Processed: q.Processed, Succeeded: q.Processed - q.Failed, Failed: q.Failed,
@@ -53,6 +59,8 @@ func newQueueRow(q *asynq.QueueInfo) *queueRow {
 		Paused: q.Paused, Timestamp: q.Timestamp,
 	}
 }
+
+func displayLatency(d time.Duration) string { return d.Round(10 * time.Millisecond).String() }
 
 // count is a column of numbers. Those in a look are so only if they are not 0.
 func count[T any](head string, style out.Style, n func(T) int) out.Column[T] {
@@ -115,6 +123,9 @@ func newQueueLs(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if format, _ := cmd.Flags().GetString("output"); format == string(out.Table) {
+				i = i.WithMemorySamples(0) // no column shows it
+			}
 			return list(a, cmd, queueColumns, func(context.Context) iter.Seq2[*queueRow, error] { return a.queues(i) })
 		},
 	}
@@ -122,8 +133,7 @@ func newQueueLs(a *app) *cobra.Command {
 	return cmd
 }
 
-// queues yields all queues. One that cannot be looked at is told of on standard error, does not hide the others, and makes the end an
-// error.
+// queues yields all queues. One that cannot be looked at does not hide the others.
 func (a *app) queues(i *asynq.Inspector) iter.Seq2[*queueRow, error] {
 	return func(yield func(*queueRow, error) bool) {
 		names, err := i.Queues()
@@ -131,20 +141,20 @@ func (a *app) queues(i *asynq.Inspector) iter.Seq2[*queueRow, error] {
 			yield(nil, err)
 			return
 		}
-		stopped := false
-		err = a.eachArg(names, func(name string) error {
-			if stopped {
-				return nil
+		for row, err := range queueRows(a, i, names) {
+			if !yield(row, err) {
+				return
 			}
-			q, err := i.GetQueueInfo(name)
-			if err != nil {
-				return inQueue(name, err)
-			}
-			stopped = !yield(newQueueRow(q), nil)
-			return nil
-		})
-		if err != nil && !stopped {
-			yield(nil, err)
 		}
 	}
+}
+
+func queueRows(a *app, i *asynq.Inspector, names []string) iter.Seq2[*queueRow, error] {
+	return rowsOf(a, names, func(name string) ([]*queueRow, error) {
+		q, err := i.GetQueueInfo(name)
+		if err != nil {
+			return nil, inQueue(name, err)
+		}
+		return []*queueRow{newQueueRow(q)}, nil
+	})
 }

@@ -92,6 +92,9 @@ func startRedis(dir string) (stop func(), err error) {
 	return nil, fmt.Errorf("redis-server does not answer at %s", addr)
 }
 
+// pollEvery is how often a state is looked at that tells nobody of its changes.
+const pollEvery = 5 * time.Millisecond
+
 var namespaces atomic.Int64
 
 // world is what a test has of its own: a namespace in Redis, and a way to run commands on it.
@@ -177,6 +180,11 @@ var variable = []struct {
 	{regexp.MustCompile(`(display_latency"?: ?"?)[\dhm.µs]+`), "${1}<duration>"},
 	{regexp.MustCompile(` +\d[\dhm.µ]*s\b`), "  <duration>"},
 	{regexp.MustCompile(` +\d[\d.]* (B|KiB|MiB|GiB)\b`), "  <size>"},
+	{regexp.MustCompile(`("(?:memory_bytes|peak_memory_bytes|max_memory_bytes|uptime_days|connections|pid)": )\d+`), "${1}<n>"},
+	{regexp.MustCompile(`((?:Uptime|Connections|Peak memory|Memory|Memory limit): +).*`), "${1}<n>"},
+	{regexp.MustCompile(`(Version: +|"version": ")\d[\d.]*`), "${1}<version>"},
+	{regexp.MustCompile(`("?pid"?: )\d+`), "${1}<n>"},
+	{regexp.MustCompile(`(?m)^("?  host"?:|- host:) .*`), "$1 <host>"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "<addr>"},
 }
 
@@ -188,6 +196,10 @@ func (w *world) golden(name string, r result) {
 		text = v.pattern.ReplaceAllString(text, v.with)
 	}
 	text = strings.ReplaceAll(text, w.namespace+":{", "<namespace>:{")
+	host, _ := os.Hostname()
+	text = regexp.MustCompile(`(?m)^HOST +PID +`).ReplaceAllString(text, "HOST    PID  ")
+	text = regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(host)+` +\d+ +`).ReplaceAllString(text, "<host>  <n>  ")
+	text = strings.ReplaceAll(text, host, "<host>")
 	path := filepath.Join("testdata", name+".golden")
 	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {

@@ -12,7 +12,13 @@ import (
 
 // commands are the nouns in the order of the help.
 var commands = []func(*app) *cobra.Command{
+	newStats,
 	newQueue,
+	newGroup,
+	newServer,
+	newContext,
+	newVersion,
+	newMan,
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -25,6 +31,7 @@ Every connection flag can be given as an environment variable as well (ASYNQ_URI
 configuration file, in named contexts. A flag wins over the environment, the environment over the context.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
+		Version:       newVersionRow().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -36,6 +43,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	for _, make := range commands {
 		root.AddCommand(make(a))
 	}
+	_ = root.RegisterFlagCompletionFunc("context", a.contextNames)
+	a.completeFlags(root)
 	withRun(a, root)
 	return root
 }

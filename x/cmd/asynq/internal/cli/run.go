@@ -34,6 +34,9 @@ type Streams struct {
 
 	// InIsTerminal and OutIsTerminal say whether a person is at the other end.
 	InIsTerminal, OutIsTerminal bool
+
+	// Height is how many lines the terminal has; nil if that cannot be known.
+	Height func() int
 }
 
 // System are the streams of the process.
@@ -42,6 +45,13 @@ func System() Streams {
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv,
 		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutIsTerminal: term.IsTerminal(int(os.Stdout.Fd())),
+		Height: func() int {
+			_, h, err := term.GetSize(int(os.Stdout.Fd()))
+			if err != nil {
+				return 0
+			}
+			return h
+		},
 	}
 }
 

@@ -105,6 +105,9 @@ type Config struct {
 	// Context is the name of the context in use, "" if it is none.
 	Context string
 
+	// UnknownKeys of the outermost level of the file mean nothing.
+	UnknownKeys []string
+
 	values map[string]value
 }
 
@@ -115,11 +118,8 @@ func Load(fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Config{values: map[string]value{}}
-	chosen := file.Current
-	if name := flagOrEnv(fs, env, "context"); name.from != unset {
-		chosen = name.text
-	}
+	c := &Config{values: map[string]value{}, UnknownKeys: file.Unknown}
+	chosen := file.Chosen(fs, env)
 	stored, from := file.Flat, fromFlat
 	if chosen != "" {
 		ctx, ok := file.Contexts[chosen]
