@@ -356,3 +356,9 @@ func parseAge(s string) (time.Duration, bool) {
 	}
 	return total + d, true
 }
+
+// ParseState finds a state by its name, in small or capital letters.
+func ParseState(name string) (asynq.TaskState, bool) {
+	s, ok := states[strings.ToLower(name)]
+	return s, ok
+}
