@@ -117,6 +117,7 @@ func (m *importer) read(ctx context.Context, in io.Reader) error {
 			if m.head == nil {
 				return fmt.Errorf("line %d: this is no export of asynq: %w", line.number, err)
 			}
+			m.tasks++
 			m.refuse(line.number, err)
 			continue
 		}

@@ -256,7 +256,18 @@ func decodeStrictly(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("at byte %d: %w", d.InputOffset()+1, err)
+		at := d.InputOffset()
+		var syntax *json.SyntaxError
+		var kind *json.UnmarshalTypeError
+		switch {
+		case errors.As(err, &syntax):
+			at = syntax.Offset
+		case errors.As(err, &kind):
+			return fmt.Errorf("at byte %d: %q must be of another kind than %s", kind.Offset, kind.Field, kind.Value)
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return errors.New("the line ends in the middle of a JSON object")
+		}
+		return fmt.Errorf("at byte %d: %w", at, err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("more than one JSON object on a line")

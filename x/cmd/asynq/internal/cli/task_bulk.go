@@ -22,7 +22,7 @@ type bulk struct {
 
 var (
 	runAll = bulk{
-		"runall", "run", "running", "are to run now", []asynq.TaskState{
+		"runall", "run", "moving", "moved to run now", []asynq.TaskState{
 			asynq.TaskStateScheduled, asynq.TaskStateRetry, asynq.TaskStateArchived, asynq.TaskStateCompleted, asynq.TaskStateAggregating,
 		}, (*asynq.Inspector).RunTasks,
 	}
@@ -79,7 +79,8 @@ It is done in short calls, so servers go on working. An interrupted command has 
 }
 
 func (a *app) doBulk(cmd *cobra.Command, i *asynq.Inspector, b bulk, scan filter.Scan) error {
-	n, all, err := a.countTasks(cmd.Context(), i, scan)
+	yes, _ := cmd.Flags().GetBool("yes")
+	n, all, err := a.countTasks(cmd.Context(), i, scan, !yes || a.dryRun(cmd))
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (a *app) doBulk(cmd *cobra.Command, i *asynq.Inspector, b bulk, scan filter
 			if err != nil {
 				p.end()
 				a.say("%s %s before this error", counted(changed), b.done)
-				return inQueue(queue, err)
+				return inQueue(queue, scanLimit(err))
 			}
 			if scan.MaxScan > 0 {
 				if left = scan.MaxScan - looked; left <= 0 {
@@ -124,6 +125,14 @@ func (a *app) doBulk(cmd *cobra.Command, i *asynq.Inspector, b bulk, scan filter
 	p.end()
 	a.say("%s %s", counted(changed), b.done)
 	return nil
+}
+
+// scanLimit says what to do where --max-scan ended a search.
+func scanLimit(err error) error {
+	if errors.Is(err, asynq.ErrScanLimit) {
+		return errors.New("there are more tasks than --max-scan allows to look at")
+	}
+	return err
 }
 
 func counted(n int) string {
@@ -149,8 +158,9 @@ func scopeText(s filter.Scan) string {
 	return text
 }
 
-// countTasks counts the tasks that a command is for, and all that have to be looked at for that.
-func (a *app) countTasks(ctx context.Context, i *asynq.Inspector, s filter.Scan) (n, all int, err error) {
+// countTasks counts the tasks that a command is for, and all that have to be looked at for that. If it need not be exact, a filter is
+// not asked.
+func (a *app) countTasks(ctx context.Context, i *asynq.Inspector, s filter.Scan, exact bool) (n, all int, err error) {
 	for _, queue := range s.Queues {
 		q, err := i.WithMemorySamples(0).GetQueueInfo(queue)
 		if err != nil {
@@ -162,7 +172,7 @@ func (a *app) countTasks(ctx context.Context, i *asynq.Inspector, s filter.Scan)
 			}
 		}
 	}
-	if s.Filter.Empty() && s.Group == "" && s.MaxScan == 0 {
+	if !exact || s.Filter.Empty() && s.Group == "" && s.MaxScan == 0 {
 		return all, all, nil
 	}
 	p := a.progress("looked at")

@@ -58,6 +58,7 @@ func TestTaskEnqueueBatch(t *testing.T) {
 {"id":"5","payload":1,"payload_base64":"AA=="}
 {"id":"6"} {"id":"7"}
 {"id":"8","queue":""}
+{"id":"8","max_retry":"many"}
 {"id":"9","payload":[1, 2],"group":"g","unique":"1h","process_at":4102444800,"deadline":"2100-01-01T00:00:00Z"}`
 	w.golden("task_batch", w.run("task", "enqueue", "--batch", "-", "-t", "default", "-q", "low"))
 	w.golden("task_batch_ndjson", w.run("task", "enqueue", "--batch", "-", "-t", "default", "-q", "low", "-o", "ndjson"))

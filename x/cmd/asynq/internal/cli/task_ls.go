@@ -105,7 +105,7 @@ func (a *app) found(ctx context.Context, i *asynq.Inspector, scan filter.Scan, s
 		n := 0
 		for t, err := range scan.Tasks(ctx, i) {
 			if err != nil {
-				yield(nil, err)
+				yield(nil, scanLimit(err))
 				return
 			}
 			if n++; n <= skip {
