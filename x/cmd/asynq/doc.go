@@ -9,7 +9,8 @@
 //   - its row is a struct whose json tags (snake_case) are the names for -o json, yaml, template and for --filter
 //   - its columns are a []out.Column[row] in a fixed order, those with Wide for -o wide only
 //   - RunE ends with list(a, cmd, columns, func(ctx) iter.Seq2[row, error]): rows are written as they come, and the function is called
-//     once for each turn of --watch. With own filtering, take a.filter(cmd) (the text) and listAll, which leaves the filter alone.
+//     once for each turn of --watch. With own filtering, take
+//     a.filter(cmd) (the text) and listAll, which leaves the filter alone.
 //
 // A command that shows one thing ends with a.show(cmd, v, table). One that changes one thing says so with a.say on standard error.
 // One that deletes or changes in bulk has addBulk(cmd) for --yes and --dry-run, and asks with a.confirm(cmd, "delete 12 tasks …"), which

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -47,8 +48,8 @@ func (a *app) connOpt(cmd *cobra.Command) (asynq.RedisConnOpt, error) {
 	}
 	opt := asynq.SharedRedisClient(client)
 	if ns := a.config.Namespace(); ns != "" {
-		if strings.TrimSpace(ns) == "" || strings.ContainsAny(ns, "{}") {
-			return nil, usage("namespace %q must not be blank, nor have braces in it", ns)
+		if strings.TrimSpace(ns) == "" || strings.ContainsAny(ns, "{}") || !utf8.ValidString(ns) {
+			return nil, usage("namespace %q must not be blank, must be UTF-8, and must have no braces in it", ns)
 		}
 		opt = asynq.WithNamespace(opt, ns)
 	}
@@ -103,16 +104,17 @@ func (a *app) close() {
 // say tells people something, on standard error.
 func (a *app) say(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }
 
-// message is the text of an error without the names of the packages that it came through first.
+// packages are names that stand in errors for where they come from, which helps nobody here.
+var packages = strings.NewReplacer(": asynq: ", ": ", ": rdb: ", ": ", "(rdb: ", "(")
+
+// message is the text of an error for people.
 func message(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
 	}
-	text := err.Error()
+	text := packages.Replace(": " + err.Error())
 	for cut := true; cut; {
-		if text, cut = strings.CutPrefix(text, "asynq: "); !cut {
-			text, cut = strings.CutPrefix(text, "rdb: ")
-		}
+		text, cut = strings.CutPrefix(packages.Replace(text), ": ")
 	}
 	return text
 }

@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +20,7 @@ const completeWithin = 500 * time.Millisecond
 const maxCompletions = 1000
 
 // ask completes with what Redis knows. Nobody sees an error here: there is then nothing to choose from.
-func (a *app) ask(cmd *cobra.Command, names func(*asynq.Inspector) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+func (a *app) ask(cmd *cobra.Command, begun string, names func(*asynq.Inspector) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	parent := cmd.Context()
 	if parent == nil {
 		parent = context.Background()
@@ -33,24 +35,27 @@ func (a *app) ask(cmd *cobra.Command, names func(*asynq.Inspector) ([]string, er
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	found = slices.DeleteFunc(found, func(name string) bool {
+		return !strings.HasPrefix(name, begun) || strings.ContainsFunc(name, unicode.IsControl) // a shell takes those for something else
+	})
 	return found[:min(len(found), maxCompletions)], cobra.ShellCompDirectiveNoFileComp
 }
 
 // queueNames completes arguments with the queues that are not named yet.
-func (a *app) queueNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.ask(cmd, func(i *asynq.Inspector) ([]string, error) {
+func (a *app) queueNames(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return a.ask(cmd, begun, func(i *asynq.Inspector) ([]string, error) {
 		names, err := i.Queues()
 		return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), err
 	})
 }
 
 // groupNames completes with the groups of the queue that --queue names.
-func (a *app) groupNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (a *app) groupNames(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	queues := queuesOf(cmd)
 	if len(queues) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.ask(cmd, func(i *asynq.Inspector) ([]string, error) {
+	return a.ask(cmd, begun, func(i *asynq.Inspector) ([]string, error) {
 		var names []string
 		for _, queue := range queues {
 			groups, err := i.Groups(queue)

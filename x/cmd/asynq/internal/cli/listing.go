@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/asynq-go/asynq"
-	"github.com/asynq-go/asynq/x/cmd/asynq/internal/conn"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 )
 
@@ -42,15 +42,12 @@ func (a *app) filter(cmd *cobra.Command) string {
 	return text
 }
 
-// output reads the flags that addOutput added, or their environment variables.
+// output reads the flags that addOutput added.
 func (a *app) output(cmd *cobra.Command) (out.Options, error) {
 	var o out.Options
 	format, err := cmd.Flags().GetString("output")
 	if err != nil {
 		return o, err
-	}
-	if t, ok := a.Env(conn.EnvName("output")); ok && t != "" && !cmd.Flags().Changed("output") {
-		format = t
 	}
 	if err := o.Parse(format); err != nil {
 		return o, usage("--output: %w", err)
@@ -68,22 +65,15 @@ func list[T any](a *app, cmd *cobra.Command, columns []out.Column[T], load func(
 	if err != nil {
 		return usage("%w", err)
 	}
-	return listFiltered(a, cmd, filter, columns, load)
+	return listAll(a, cmd, columns, func(ctx context.Context) iter.Seq2[T, error] { return out.Filtered(filter, load(ctx)) })
 }
 
 // listAll is list for commands that do their own filtering.
 func listAll[T any](a *app, cmd *cobra.Command, columns []out.Column[T], load func(context.Context) iter.Seq2[T, error]) error {
-	return listFiltered(a, cmd, nil, columns, load)
-}
-
-func listFiltered[T any](
-	a *app, cmd *cobra.Command, filter *out.Filter, columns []out.Column[T], load func(context.Context) iter.Seq2[T, error],
-) error {
 	o, err := a.output(cmd)
 	if err != nil {
 		return err
 	}
-	o.Filter = filter
 	return a.watched(cmd, o, func(w io.Writer) error { return out.List(w, o, columns, load(cmd.Context())) })
 }
 
@@ -182,16 +172,18 @@ func (a *app) height() int {
 	return a.Height()
 }
 
-// rowsOf yields the rows of each of some things. One that fails is told of on standard error, does not hide the others, and makes the
-// end an error.
+// rowsOf yields the rows of each of some things, in their order. One that fails is told of on standard error, does not hide the others,
+// and makes the end an error. It calls get from several goroutines.
 func rowsOf[T any](a *app, names []string, get func(string) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
+		next, stop := ahead(names, get)
+		defer stop()
 		stopped := false
-		err := a.eachArg(names, func(name string) error {
+		err := a.eachArg(names, func(string) error {
 			if stopped {
 				return nil
 			}
-			rows, err := get(name)
+			rows, err := next()
 			for _, row := range rows {
 				if stopped = !yield(row, nil); stopped {
 					return nil
@@ -204,6 +196,39 @@ func rowsOf[T any](a *app, names []string, get func(string) ([]T, error)) iter.S
 			yield(none, err)
 		}
 	}
+}
+
+// aheadOf is how many calls to Redis are made at a time, so that many queues do not take many round trips one after the other.
+const aheadOf = 8
+
+// ahead calls get for each name, a few at a time, and has next return the results in the order of the names. After stop, which waits for
+// the calls that were begun, no more are made.
+func ahead[T any](names []string, get func(string) (T, error)) (next func() (T, error), stop func()) {
+	type result struct {
+		value T
+		err   error
+	}
+	results, end := make(chan chan result, aheadOf), make(chan struct{})
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		for _, name := range names {
+			r := make(chan result, 1)
+			select {
+			case results <- r:
+			case <-end:
+				return
+			}
+			calls.Go(func() {
+				v, err := get(name)
+				r <- result{v, err}
+			})
+		}
+	})
+	next = func() (T, error) {
+		r := <-<-results
+		return r.value, r.err
+	}
+	return next, sync.OnceFunc(func() { close(end); calls.Wait() })
 }
 
 // listOf lists the rows of each of some things, as list and rowsOf do.

@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,16 +46,32 @@ func TestQueueLs(t *testing.T) {
 func TestQueueLsBroken(t *testing.T) {
 	w := newWorld(t)
 	seedQueues(w)
-	key := w.namespace + ":{mail}:pending"
-	if err := w.redis.Del(t.Context(), key).Err(); err != nil {
-		t.Fatal(err)
+	w.breakQueue("mail")
+	for _, command := range []string{"queue ls", "queue top --once -i 100ms"} {
+		r := w.run(append(strings.Fields(command), "-o", "template={{.queue}}")...)
+		if r.out != "default\nreports\n" || r.code != ExitFailed || !strings.Contains(r.err, `queue "mail"`) {
+			t.Errorf("%s: got %+v; want the other two queues, and an error that names the broken one", command, r)
+		}
 	}
-	if err := w.redis.Set(t.Context(), key, "not a list", 0).Err(); err != nil {
-		t.Fatal(err)
+	r := w.run("stats", "-o", "template={{len .queues}} {{.tasks.archived}}")
+	if r.out != "2 1\n" || r.code != ExitFailed || !strings.Contains(r.err, `queue "mail"`) {
+		t.Errorf("stats: got %+v; want what is known, and an error that names the broken queue", r)
 	}
-	r := w.run("queue", "ls", "-o", "template={{.queue}}")
-	if r.out != "default\nreports\n" || r.code != ExitFailed || !strings.Contains(r.err, `queue "mail"`) {
-		t.Errorf("got %+v; want the other two queues, and an error that names the broken one", r)
+	r = w.run("queue", "inspect", "mail", "default")
+	if !strings.Contains(r.out, "default") || r.code != ExitFailed {
+		t.Errorf("inspect: got %+v; want the other queue, and exit code %d", r, ExitFailed)
+	}
+}
+
+// breakQueue puts something else in the place of the queue's pending tasks.
+func (w *world) breakQueue(queue string) {
+	w.t.Helper()
+	key := w.namespace + ":{" + queue + "}:pending"
+	if err := w.redis.Del(w.t.Context(), key).Err(); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.redis.Set(w.t.Context(), key, "not a list", 0).Err(); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
@@ -153,6 +171,42 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// Trouble on the way does not end --watch; what is to be seen is drawn, and the trouble told of.
+func TestWatchTrouble(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	w.breakQueue("mail")
+	ctx, cancel := context.WithCancel(t.Context())
+	drawn, told := newSignalWriter("reports\n", 3, cancel), newSignalWriter("", 1, func() {})
+	code := Run(ctx, []string{"--uri", redisAddr, "--namespace", w.namespace, "queue", "ls", "--watch=100ms", "-o", "template={{.queue}}"}, Streams{
+		In: strings.NewReader(""), Out: drawn, Err: told, Env: func(string) (string, bool) { return "", false },
+	})
+	if code != ExitDone || strings.Count(told.String(), `queue "mail"`) < 2 {
+		t.Errorf("exit code %d, told %q; want the broken queue told of each time", code, told.String())
+	}
+}
+
+// Who reads no further has no calls to Redis left behind, and results come in order.
+func TestAhead(t *testing.T) {
+	t.Parallel()
+	names := make([]string, 100)
+	for n := range names {
+		names[n] = string(rune('a' + n%26))
+	}
+	var calls atomic.Int64
+	get := func(name string) (string, error) { calls.Add(1); return name, nil }
+	next, stop := ahead(names, get)
+	var got []string
+	for range 5 {
+		name, _ := next()
+		got = append(got, name)
+	}
+	stop()
+	if n := calls.Load(); !slices.Equal(got, names[:5]) || n > 5+aheadOf+1 {
+		t.Errorf("got %v after %d calls", got, n)
+	}
+}
+
 func TestNoColor(t *testing.T) {
 	w := newWorld(t)
 	seedQueues(w)
@@ -163,5 +217,21 @@ func TestNoColor(t *testing.T) {
 	w.env["NO_COLOR"] = "1"
 	if r := w.run("queue", "ls"); strings.Contains(r.out, "\x1b[") {
 		t.Errorf("colour with NO_COLOR: %q", r.out)
+	}
+}
+
+func TestOutputFromEnvironment(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	w.env["ASYNQ_OUTPUT"], w.env["ASYNQ_NO_HEADERS"] = "ndjson", "true"
+	if r := w.run("queue", "ls"); !strings.HasPrefix(r.out, `{"queue":"default","memory_usage_bytes":`) || strings.Contains(r.out, `"memory_usage_bytes":0`) {
+		t.Errorf("got %+v; want JSON with all fields", r)
+	}
+	if r := w.run("queue", "ls", "-o", "table"); strings.Contains(r.out, "QUEUE") {
+		t.Errorf("got %+v; want a table without headings", r)
+	}
+	w.env["ASYNQ_NO_HEADERS"] = "perhaps"
+	if r := w.run("queue", "ls"); r.code != ExitUsage || !strings.Contains(r.err, "ASYNQ_NO_HEADERS") {
+		t.Errorf("got %+v; want a complaint about the variable", r)
 	}
 }

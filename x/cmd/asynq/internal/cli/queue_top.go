@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -89,7 +90,8 @@ func (a *app) queueTop(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if o.Filter, err = out.ParseFilter(a.filter(cmd)); err != nil {
+	filter, err := out.ParseFilter(a.filter(cmd))
+	if err != nil {
 		return err
 	}
 	every, _ := cmd.Flags().GetDuration("interval")
@@ -101,14 +103,20 @@ func (a *app) queueTop(cmd *cobra.Command) error {
 		return err
 	}
 	t := &top{a: a, i: i.WithMemorySamples(0)}
-	draw := func(w io.Writer) error { return out.List(w, o, topColumns, t.next()) }
+	draw := func(w io.Writer) error { return out.List(w, o, topColumns, out.Filtered(filter, t.next())) }
 	if once, _ := cmd.Flags().GetBool("once"); !once {
 		return a.redraw(cmd.Context(), every, o, draw)
 	}
-	for _, err := range t.next() {
-		if err != nil {
-			return err
+	_, _, err = a.draw(func(io.Writer) error { // what it says it says once more with the rates
+		for _, err := range t.next() {
+			if err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errSaid) {
+		return err
 	}
 	if err := wait(cmd.Context(), every); err != nil {
 		return err
@@ -145,8 +153,10 @@ func (t *top) next() iter.Seq2[*topRow, error] {
 		}
 		var rows []*topRow
 		now := make(map[string]*asynq.QueueInfo, len(names))
+		info, stop := ahead(names, t.i.GetQueueInfo)
+		defer stop()
 		broken := t.a.eachArg(names, func(name string) error {
-			q, err := t.i.GetQueueInfo(name)
+			q, err := info()
 			if err != nil {
 				return inQueue(name, err)
 			}

@@ -47,29 +47,39 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	for range 5 { // another process may take the port first
-		stop, err := startRedis(dir)
-		if err == nil {
-			defer stop()
-			return m.Run()
-		}
+	addr, stop, err := startRedis(dir, "--save", "", "--appendonly", "no")
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	return 1
+	defer stop()
+	redisAddr = addr
+	return m.Run()
 }
 
-func startRedis(dir string) (stop func(), err error) {
+// startRedis starts a redis-server on a free port, with more arguments than the usual ones, and waits until it answers.
+func startRedis(dir string, args ...string) (addr string, stop func(), err error) {
+	for range 5 { // another process may take the port first
+		if addr, stop, err = tryRedis(dir, args); err == nil {
+			return addr, stop, nil
+		}
+	}
+	return "", nil, err
+}
+
+func tryRedis(dir string, args []string) (addr string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	addr := l.Addr().String()
+	addr = l.Addr().String()
 	l.Close()
 	_, port, _ := net.SplitHostPort(addr)
-	cmd := exec.Command("redis-server", "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", dir, "--logfile", "redis.log")
+	args = append(args, "--bind", "127.0.0.1", "--port", port, "--dir", dir, "--logfile", "redis.log")
+	cmd := exec.Command("redis-server", args...)
 	dieWithParent(cmd)
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	stop = func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -79,17 +89,16 @@ func startRedis(dir string) (stop func(), err error) {
 	}
 	c := redis.NewClient(&redis.Options{Addr: addr, DialerRetries: 1})
 	defer c.Close()
-	ticker := time.NewTicker(5 * time.Millisecond)
+	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-ticker.C {
 		info, err := c.Info(context.Background(), "server").Result()
 		if err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r", cmd.Process.Pid)) {
-			redisAddr = addr
-			return stop, nil
+			return addr, stop, nil
 		}
 	}
 	stop()
-	return nil, fmt.Errorf("redis-server does not answer at %s", addr)
+	return "", nil, fmt.Errorf("redis-server does not answer at %s", addr)
 }
 
 // pollEvery is how often a state is looked at that tells nobody of its changes.

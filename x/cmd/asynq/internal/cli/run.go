@@ -61,15 +61,12 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	defer a.close()
 	root := newRoot(a)
 	root.SetArgs(args)
-	root.SetIn(s.In)
-	root.SetOut(s.Out)
-	root.SetErr(s.Err)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	code := a.exitCode(err)
 	if err != nil && !errors.Is(err, errSaid) {
 		fmt.Fprintf(s.Err, "asynq: %s\n", message(err))
 		if code == ExitUsage && a.running == nil {
-			fmt.Fprintln(s.Err, "Try asynq --help.")
+			fmt.Fprintf(s.Err, "Try %s --help.\n", cmd.CommandPath())
 		}
 	}
 	return code
@@ -137,11 +134,34 @@ func (a *app) eachArg(args []string, do func(string) error) error {
 	return exitError{errSaid, worst}
 }
 
+// fromEnv are the flags of commands that can be given as environment variables too. Those that say what to do cannot: a variable that
+// was forgotten would delete things.
+var fromEnv = []string{"output", "no-headers"}
+
+// setFromEnv sets flags that were not given by their environment variables.
+func (a *app) setFromEnv(cmd *cobra.Command) error {
+	for _, name := range fromEnv {
+		f := cmd.Flags().Lookup(name)
+		if f == nil || f.Changed {
+			continue
+		}
+		if text, ok := a.Env(conn.EnvName(name)); ok && text != "" {
+			if err := cmd.Flags().Set(name, text); err != nil {
+				return usage("%s: %q is no value for it", conn.EnvName(name), text)
+			}
+		}
+	}
+	return nil
+}
+
 // withRun marks the moment from which on errors are not of usage, for the command and all below it.
 func withRun(a *app, cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			a.running = cmd
+			if err := a.setFromEnv(cmd); err != nil {
+				return err
+			}
 			return run(cmd, args)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -34,12 +35,13 @@ type serverRow struct {
 
 // workerRow is what a server works on.
 type workerRow struct {
-	TaskID   string    `json:"task_id"`
-	Queue    string    `json:"queue"`
-	TaskType string    `json:"task_type"`
-	Payload  []byte    `json:"task_payload"`
-	Started  time.Time `json:"start_time"`
-	Deadline time.Time `json:"deadline,omitzero"`
+	TaskID        string    `json:"task_id"`
+	Queue         string    `json:"queue"`
+	TaskType      string    `json:"task_type"`
+	Payload       string    `json:"task_payload"`        // empty if it is no text
+	PayloadBase64 []byte    `json:"task_payload_base64"` // empty if it is text
+	Started       time.Time `json:"start_time"`
+	Deadline      time.Time `json:"deadline,omitzero"`
 }
 
 func newServerRow(s *asynq.ServerInfo) *serverRow {
@@ -49,7 +51,12 @@ func newServerRow(s *asynq.ServerInfo) *serverRow {
 	}
 	for n, w := range s.ActiveWorkers {
 		row.Workers[n] = workerRow{
-			TaskID: w.TaskID, Queue: w.Queue, TaskType: w.TaskType, Payload: w.TaskPayload, Started: w.Started, Deadline: w.Deadline,
+			TaskID: w.TaskID, Queue: w.Queue, TaskType: w.TaskType, PayloadBase64: []byte{}, Started: w.Started, Deadline: w.Deadline,
+		}
+		if utf8.Valid(w.TaskPayload) {
+			row.Workers[n].Payload = string(w.TaskPayload)
+		} else {
+			row.Workers[n].PayloadBase64 = w.TaskPayload
 		}
 	}
 	return row

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"net"
@@ -101,17 +102,21 @@ func (c *Config) address() (asynq.RedisConnOpt, source, error) {
 	uri := c.text("uri")
 	switch {
 	case c.has("sentinel-addrs") || c.has("sentinel-master"):
-		if !c.has("sentinel-addrs") || !c.has("sentinel-master") {
+		addrs := splitAddrs(c.text("sentinel-addrs"), "26379")
+		if len(addrs) == 0 || c.text("sentinel-master") == "" {
 			return nil, unset, usage("Sentinel needs both --sentinel-addrs and --sentinel-master")
 		}
-		return asynq.RedisFailoverClientOpt{MasterName: c.text("sentinel-master"), SentinelAddrs: splitAddrs(c.text("sentinel-addrs"))}, unset, nil
-	case c.has("cluster-addrs"):
-		return asynq.RedisClusterClientOpt{Addrs: splitAddrs(c.text("cluster-addrs"))}, unset, nil
-	case c.yes("cluster") && !strings.Contains(uri, "://"):
-		if uri == "" {
-			uri = defaultAddr
+		return asynq.RedisFailoverClientOpt{MasterName: c.text("sentinel-master"), SentinelAddrs: addrs}, unset, nil
+	case c.has("cluster-addrs"), c.yes("cluster") && !strings.Contains(uri, "://"):
+		list := c.text("cluster-addrs")
+		if !c.has("cluster-addrs") {
+			list = cmp.Or(uri, defaultAddr)
 		}
-		return asynq.RedisClusterClientOpt{Addrs: splitAddrs(uri)}, unset, nil
+		addrs := splitAddrs(list, "6379")
+		if len(addrs) == 0 {
+			return nil, unset, usage("--cluster-addrs names no node: write host:port,host:port")
+		}
+		return asynq.RedisClusterClientOpt{Addrs: addrs}, unset, nil
 	case uri == "":
 		return asynq.RedisClientOpt{Addr: defaultAddr}, unset, nil
 	case strings.HasPrefix(uri, "/"):
@@ -128,12 +133,13 @@ func (c *Config) address() (asynq.RedisConnOpt, source, error) {
 	return opt, from, nil
 }
 
-func splitAddrs(list string) []string {
+// splitAddrs takes a list of addresses apart, and fills the port in.
+func splitAddrs(list, port string) []string {
 	var addrs []string
 	for addr := range strings.SplitSeq(list, ",") {
 		if addr = strings.TrimSpace(addr); addr != "" {
 			if _, _, err := net.SplitHostPort(addr); err != nil && !strings.Contains(addr, ":") {
-				addr = net.JoinHostPort(addr, "6379")
+				addr = net.JoinHostPort(addr, port)
 			}
 			addrs = append(addrs, addr)
 		}

@@ -30,9 +30,6 @@ type Options struct {
 	NoHeaders bool // for tables
 	Color     bool // for tables
 
-	// Filter admits rows; nil admits all.
-	Filter *Filter
-
 	template *template.Template
 }
 

@@ -33,7 +33,6 @@ const widthRows = 500
 // List writes rows as they come, in the format of the options. What it holds in memory does not grow with their number. If rows yields an
 // error, what came before is written in full, and the error returned.
 func List[T any](w io.Writer, o Options, columns []Column[T], rows iter.Seq2[T, error]) error {
-	rows = admitted(o.Filter, rows)
 	switch o.Kind {
 	case JSON:
 		return listJSON(w, rows)
@@ -68,8 +67,8 @@ func each[T any](rows iter.Seq2[T, error], do func(T) error) error {
 	return nil
 }
 
-// admitted are the rows that the filter lets through.
-func admitted[T any](f *Filter, rows iter.Seq2[T, error]) iter.Seq2[T, error] {
+// Filtered are the rows that the filter admits; all of them if it is nil.
+func Filtered[T any](f *Filter, rows iter.Seq2[T, error]) iter.Seq2[T, error] {
 	if f == nil {
 		return rows
 	}
