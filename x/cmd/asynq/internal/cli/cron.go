@@ -192,12 +192,12 @@ func newCronRun(a *app) *cobra.Command {
 }
 
 // cronIDs completes arguments with the IDs of entries.
-func (a *app) cronIDs(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.ask(cmd, func(i *asynq.Inspector) ([]string, error) {
+func (a *app) cronIDs(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return a.ask(cmd, begun, func(i *asynq.Inspector) ([]string, error) {
 		entries, err := i.SchedulerEntries()
 		var ids []string
 		for _, e := range entries {
-			ids = append(ids, e.ID+"\t"+e.Spec+" "+e.Task.Type())
+			ids = append(ids, e.ID)
 		}
 		return ids, err
 	})
