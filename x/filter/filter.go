@@ -3,11 +3,7 @@
 //	type:email:* error:"timed out" payload:user_id=42 -state:archived age>10m retried>=3
 //
 // The terms, their fields and what they compare are described in docs/FILTER.md. A filter is compiled once and may be used by many
-// goroutines:
-//
-//	f, err := filter.Parse(`type:email:* error:"timed out"`)
-//	…
-//	for task, err := range inspector.Tasks(ctx, "default", asynq.TaskStateRetry, f.TaskFilter()) {
+// goroutines. Its TaskFilter is for the methods of asynq.Inspector that take one; a Scan searches through many queues and states.
 package filter
 
 import (

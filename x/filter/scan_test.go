@@ -94,7 +94,10 @@ func TestScanEnds(t *testing.T) {
 		t.Errorf("canceled: %d tasks, error %v", n, err)
 	}
 	seen := 0
-	for range (filter.Scan{}).Tasks(t.Context(), inspector) {
+	for _, err := range (filter.Scan{}).Tasks(t.Context(), inspector) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if seen++; seen == 2 {
 			break
 		}

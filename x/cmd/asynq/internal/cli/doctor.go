@@ -80,14 +80,14 @@ var findingColumns = []out.Column[*findingRow]{
 // findings yields what is found. What could not be looked at is told of on standard error, and makes the end an error.
 func (a *app) findings(ctx context.Context, i *asynq.Inspector, opts asynq.DiagnoseOptions) iter.Seq2[*findingRow, error] {
 	return func(yield func(*findingRow, error) bool) {
-		found, repaired, blind := 0, 0, 0
+		found, repaired, blind := 0, 0, false
 		for f, err := range i.Diagnose(ctx, opts) {
 			if ctx.Err() != nil {
 				yield(nil, ctx.Err())
 				return
 			}
 			if err != nil {
-				blind++
+				blind = true
 				a.say("asynq: %s", message(err))
 				continue
 			}
@@ -100,18 +100,18 @@ func (a *app) findings(ctx context.Context, i *asynq.Inspector, opts asynq.Diagn
 			}
 		}
 		switch {
-		case blind > 0:
-			yield(nil, exitError{fmt.Errorf("%d places could not be looked at: see above", blind), ExitFailed})
+		case blind:
+			yield(nil, exitError{fmt.Errorf("not all could be looked at: see above"), ExitFailed})
 		case found > repaired && repaired > 0:
-			yield(nil, fmt.Errorf("%d of %d findings were not mended", found-repaired, found))
+			yield(nil, fmt.Errorf("not mended: %d of %d findings", found-repaired, found))
 		case found > repaired && opts.Repair:
-			yield(nil, fmt.Errorf("%d findings were not mended", found))
+			yield(nil, fmt.Errorf("not mended: all %d findings", found))
 		case found > repaired:
-			yield(nil, fmt.Errorf("%d findings: asynq doctor --repair mends what can be mended", found))
+			yield(nil, fmt.Errorf("findings: %d; asynq doctor --repair mends what can be mended", found))
 		case found == 0:
 			a.say("nothing is broken")
 		default:
-			a.say("%d findings, all mended", found)
+			a.say("findings: %d, all mended", found)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func TestTaskWait(t *testing.T) {
 	w.enqueue("email:x", "", asynq.Queue("mail"), asynq.TaskID("now"))
 	result := make(chan result, 1)
 	go func() { result <- w.run("task", "wait", "-q", "mail", "now", "--interval", "10ms", "--timeout", "20s") }()
-	w.serveMail(make([]string, 5), func() {}) // now, p1 to p3, binary
+	w.serveMail(make([]string, 5), func() {})                 // now, p1 to p3, binary
 	if r := <-result; r.code != 0 && r.code != ExitNotFound { // it may have run before the first look
 		t.Errorf("got %+v", r)
 	}
