@@ -57,6 +57,12 @@ func TestQueueLsBroken(t *testing.T) {
 	if r.out != "2 1\n" || r.code != ExitFailed || !strings.Contains(r.err, `queue "mail"`) {
 		t.Errorf("stats: got %+v; want what is known, and an error that names the broken queue", r)
 	}
+	// That one failed weighs more than that another was not there, in either order.
+	for _, args := range [][]string{{"mail", "none"}, {"none", "mail"}} {
+		if r := w.run(append([]string{"queue", "inspect"}, args...)...); r.code != ExitFailed {
+			t.Errorf("inspect %v: got %+v; want exit code %d", args, r, ExitFailed)
+		}
+	}
 	r = w.run("queue", "inspect", "mail", "default")
 	if !strings.Contains(r.out, "default") || r.code != ExitFailed {
 		t.Errorf("inspect: got %+v; want the other queue, and exit code %d", r, ExitFailed)
@@ -152,8 +158,13 @@ func TestTopRates(t *testing.T) {
 	if *row.Processed != 10 || *row.Failed != 0.5 || *row.Growth != -2 {
 		t.Errorf("rates %v, %v, %v; want 10, 0.5, -2", *row.Processed, *row.Failed, *row.Growth)
 	}
-	if row := newTopRow(&asynq.QueueInfo{Queue: "q", Timestamp: then.Add(time.Second)}, before); row.Processed != nil {
-		t.Errorf("rate %v of a queue that was made anew; want none", *row.Processed)
+	for _, now := range []*asynq.QueueInfo{{Timestamp: then.Add(time.Second), FailedTotal: 5}, {Timestamp: then.Add(time.Second), ProcessedTotal: 100}} {
+		if row := newTopRow(now, before); row.Processed != nil || row.Failed != nil {
+			t.Errorf("rates of a queue that was made anew: %+v; want none", row)
+		}
+	}
+	if row := newTopRow(before, before); row.Growth != nil {
+		t.Errorf("a rate over no time: %v", *row.Growth)
 	}
 }
 
@@ -168,6 +179,16 @@ func TestWatch(t *testing.T) {
 	})
 	if text := drawn.String(); code != ExitDone || strings.Count(text, "\x1b[H") < 3 || !strings.Contains(text, "\x1b[33mpaused\x1b[0m") {
 		t.Errorf("exit code %d, drawn %q; want three tables in colour, each over the last", code, text)
+	}
+}
+
+// A picture higher than the terminal is cut, and each line cleared to its end.
+func TestOverlay(t *testing.T) {
+	t.Parallel()
+	for height, want := range map[int]string{0: "\x1b[Ha\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J", 3: "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J", 4: "\x1b[Ha\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J"} {
+		if got := string(overlay([]byte("a\nb\nc\n"), height)); got != want {
+			t.Errorf("height %d: got %q, want %q", height, got, want)
+		}
 	}
 }
 

@@ -131,6 +131,42 @@ func TestKindsOfServers(t *testing.T) {
 	}
 }
 
+func TestTLSTurnedOn(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]bool{"--insecure": false, "--tls": true, "--tls --insecure": true, "--tls-server x": true, "-u rediss://h": true, "": false} {
+		opt := optOf(t, "", nil, strings.Fields(args)...).(asynq.RedisClientOpt)
+		if got := opt.TLSConfig != nil; got != want {
+			t.Errorf("%q: TLS %v, want %v", args, got, want)
+		}
+		if c := opt.TLSConfig; c != nil && c.InsecureSkipVerify != strings.Contains(args, "insecure") {
+			t.Errorf("%q: InsecureSkipVerify is %v", args, c.InsecureSkipVerify)
+		}
+	}
+}
+
+// The file is the one of the flag, else that of the environment, else that at home.
+func TestConfigFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var paths []string
+	for _, name := range []string{"a", "b"} {
+		paths = append(paths, filepath.Join(dir, name))
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("uri: "+name+"\nother: 1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := map[string]string{"ASYNQ_CONFIG": paths[0]}
+	if opt := optOf(t, "uri: home", env).(asynq.RedisClientOpt); opt.Addr != "a:6379" {
+		t.Errorf("address %s; want that of the environment's file", opt.Addr)
+	}
+	if opt := optOf(t, "uri: home", env, "--config", paths[1]).(asynq.RedisClientOpt); opt.Addr != "b:6379" {
+		t.Errorf("address %s; want that of the flag's file", opt.Addr)
+	}
+	if c, err := load(t, "", env); err != nil || len(c.UnknownKeys) != 1 || c.UnknownKeys[0] != "other" {
+		t.Errorf("unknown keys %v, %v; want the one", c.UnknownKeys, err)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
