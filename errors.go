@@ -37,6 +37,13 @@ var (
 	ErrScanLimit = errors.New("asynq: more tasks than TaskFilter.MaxScan allows to look at: raise it, or narrow the filter")
 )
 
+// Errors of importing tasks.
+var (
+	// ErrTaskImported says that a task was not made because an import of the same name has made it before. It may have run since.
+	// There is nothing to do; to make it once more, give the import another name.
+	ErrTaskImported = errors.New("task was imported before")
+)
+
 // Errors of schedulers and their entries.
 var (
 	// ErrSchedulerClosed is returned by methods of a Scheduler or PeriodicTaskManager that was shut down. Make a new one.

@@ -43,6 +43,12 @@ type TaskFilter struct {
 
 	// MaxScan bounds how many tasks are looked at, whether they are admitted or not. Zero means no bound.
 	MaxScan int
+
+	// Match has the last word, if it is set: it is asked for each task that all other fields admit. It must not change the task.
+	Match func(*TaskInfo) bool
+
+	// Looked is called, if it is set, after each call of Redis, with how many tasks have been looked at so far.
+	Looked func(tasks int)
 }
 
 // Tasks goes through the tasks of a queue in one state, however many there are, and yields those that the filter admits. Each call of
@@ -66,7 +72,7 @@ type TaskFilter struct {
 // said. For pending, active and aggregating tasks 10 to 20 bytes of memory are needed for each task looked at (of one group).
 func (i *Inspector) Tasks(ctx context.Context, queue string, state TaskState, filter TaskFilter) iter.Seq2[*TaskInfo, error] {
 	return func(yield func(*TaskInfo, error) bool) {
-		if err := i.eachTask(ctx, queue, state, filter, func(t *TaskInfo) bool { return yield(t, nil) }); err != nil {
+		if err := i.eachTask(ctx, queue, state, filter, func(_ *rdb.TaskInfo, t *TaskInfo) bool { return yield(t, nil) }); err != nil {
 			yield(nil, err)
 		}
 	}
@@ -76,7 +82,9 @@ func (i *Inspector) Tasks(ctx context.Context, queue string, state TaskState, fi
 const tasksPerCall = 200
 
 // eachTask calls yield with the tasks that the filter admits, until there are no more or it returns false.
-func (i *Inspector) eachTask(ctx context.Context, queue string, state TaskState, filter TaskFilter, yield func(*TaskInfo) bool) error {
+func (i *Inspector) eachTask(
+	ctx context.Context, queue string, state TaskState, filter TaskFilter, yield func(*rdb.TaskInfo, *TaskInfo) bool,
+) error {
 	if ctx == nil {
 		return errNilContext
 	}
@@ -113,9 +121,16 @@ func (i *Inspector) eachTask(ctx context.Context, queue string, state TaskState,
 			}
 		}
 		for _, t := range tasks {
-			if filter.admits(t) && !yield(listedTask(t)) {
+			if !filter.admits(t) {
+				continue
+			}
+			info := listedTask(t)
+			if (filter.Match == nil || filter.Match(info)) && !yield(t, info) {
 				return nil
 			}
+		}
+		if filter.Looked != nil {
+			filter.Looked(scanned)
 		}
 	}
 }

@@ -143,6 +143,16 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 		t.Errorf("recall: %+v", memory)
 	}
 	changeEverything(t, b)
+	stored, err := b.ExportTasks(ctx, "q", []string{"e", "nobody"})
+	if err != nil || len(stored) != 2 || stored[1] != nil {
+		t.Fatalf("export: %+v, error %v", stored, err)
+	}
+	tasks := []*rdb.StoredTask{
+		{ID: "import1", State: wire.StatePending, Message: []byte("m")}, {ID: "import2", State: wire.StateScheduled, Score: "1", Message: []byte("m")},
+	}
+	if codes, err := b.ImportTasks(ctx, "q", "name", false, []int64{0, 1}, tasks); err != nil || codes[0] != rdb.CodeOK {
+		t.Errorf("import: %v, error %v", codes, err)
+	}
 }
 
 // changeEverything calls every method that changes tasks from outside.
@@ -329,6 +339,8 @@ func keyIs(key, name string) bool {
 		return key == "asynq:{q}:lease" || strings.HasPrefix(key, "asynq:{q}:g:") || key == "asynq:{q}:scheduled"
 	case "the group or aggregation set":
 		return strings.HasPrefix(key, "asynq:{q}:g:")
+	case "marks of the import":
+		return key == "asynq:{q}:import:name"
 	case "record of the sender's last call":
 		return strings.HasPrefix(key, "asynq:{q}:answer:")
 	}

@@ -106,7 +106,7 @@ func kindOf(k wire.Queue, key string) (kind, bool) {
 		return kind{typ: "zset"}, true
 	case strings.HasPrefix(key, k.Rouse("")):
 		return kind{typ: "list", expires: true}, true
-	case strings.HasPrefix(key, k.Answer("")), strings.HasPrefix(key, k.Tick("")):
+	case strings.HasPrefix(key, k.Answer("")), strings.HasPrefix(key, k.Tick("")), strings.HasPrefix(key, k.Import("")):
 		return kind{typ: "string", expires: true}, true
 	case strings.HasPrefix(key, lockPrefix(k)):
 		return kind{typ: "string"}, true

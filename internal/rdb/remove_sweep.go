@@ -57,7 +57,8 @@ func (r *removal) sweepKeys(ctx context.Context, keys []string) error {
 			tasks = append(tasks, key)
 		case strings.HasPrefix(key, lock):
 			locks.key(key)
-		case strings.HasPrefix(key, k.Answer("")), strings.HasPrefix(key, k.Rouse("")), strings.HasPrefix(key, k.Tick("")):
+		case strings.HasPrefix(key, k.Answer("")), strings.HasPrefix(key, k.Rouse("")), strings.HasPrefix(key, k.Tick("")),
+			strings.HasPrefix(key, k.Import("")):
 			own = append(own, key)
 		case strings.HasPrefix(key, k.GroupPrefix()) && r.force:
 			if err := r.sweepGroup(ctx, key); err != nil {

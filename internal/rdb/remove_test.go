@@ -24,6 +24,7 @@ func litter(t *testing.T, r *redistest.Redis) {
 	must(t, client.LPush(ctx, keys.Unique("list", nil), "x"))
 	must(t, client.Set(ctx, keys.Rouse("p"), 1, time.Minute))
 	must(t, client.Set(ctx, keys.Answer("s-1-0"), "1:0", time.Minute))
+	must(t, client.Set(ctx, keys.Import("x"), "1", time.Minute))
 	must(t, client.Set(ctx, keys.Task("text"), 1, 0))
 	for i, state := range []string{"pending", "active", "scheduled", "retry", "archived", "completed", "aggregating", "nonsense"} {
 		id := fmt.Sprint("lost", i)

@@ -90,6 +90,8 @@ var (
 	groupSizesScript      = loadScript("group_sizes")
 	queueStatsScript      = loadScript("queue_stats")
 	queueMemoryScript     = loadScript("queue_memory")
+	exportTasksScript     = loadScript("export_tasks")
+	importTasksScript     = loadScript("import_tasks")
 )
 
 var (

@@ -59,7 +59,7 @@ func FuzzKeys(f *testing.F) {
 		for _, key := range []string{
 			q.Active(), q.Lease(), q.Scheduled(), q.Retry(), q.Archived(), q.Completed(), q.Paused(), q.Groups(), q.Group(group),
 			q.AggregationSets(), set, q.Processed(), q.Failed(), q.ProcessedOn(day), q.FailedOn(day), q.Task(id), q.Unique(typename, payload),
-			q.Marker(), q.Rouse(id), q.Answer(id), q.GroupsDue(), q.GroupsSwept(), q.SpentSets(), q.Tick(id),
+			q.Marker(), q.Rouse(id), q.Answer(id), q.GroupsDue(), q.GroupsSwept(), q.SpentSets(), q.Tick(id), q.Import(id),
 		} {
 			if !strings.HasPrefix(key, q.Prefix()) || hashTag(key) != tag {
 				t.Errorf("%q is not in the slot of %q", key, q.Pending())

@@ -128,14 +128,17 @@ func (q Queue) TaskPrefix() string { return q.prefix + "t:" }
 // Task is the HASH that holds a task.
 func (q Queue) Task(id string) string { return q.prefix + "t:" + id }
 
+// UniquePrefix is what the keys of all locks begin with.
+func (q Queue) UniquePrefix() string { return q.prefix + "unique:" }
+
 // Unique is the lock that a task with this type and payload holds while it must stay the only one. A nil payload is told
 // from an empty one: the key of the first ends after the type.
 func (q Queue) Unique(typename string, payload []byte) string {
 	if payload == nil {
-		return q.prefix + "unique:" + typename + ":"
+		return q.UniquePrefix() + typename + ":"
 	}
 	sum := md5.Sum(payload) //nolint:gosec // See the import.
-	return q.prefix + "unique:" + typename + ":" + hex.EncodeToString(sum[:])
+	return q.UniquePrefix() + typename + ":" + hex.EncodeToString(sum[:])
 }
 
 // Marker is the LIST that holds one element when a task may wait in the queue and no idle server has been told yet: idle
@@ -172,6 +175,9 @@ func GroupOf(q Queue, set string) (group string, ok bool) {
 // Tick is the STRING with the last tick of a scheduler entry whose tasks go into the queue, and what became of it. Ours alone, so it
 // has a TTL.
 func (q Queue) Tick(entryID string) string { return q.prefix + "tick:" + entryID }
+
+// Import is the STRING with a bit for each task of the import of this name that was made. Ours alone, so it has a TTL.
+func (q Queue) Import(name string) string { return q.prefix + "import:" + name }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 

@@ -21,6 +21,7 @@ require (
 )
 
 require (
+	github.com/asynq-go/asynq/x/filter v0.0.0
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
@@ -38,3 +39,5 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
+
+replace github.com/asynq-go/asynq/x/filter => ../../filter

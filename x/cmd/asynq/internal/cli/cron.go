@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
+)
+
+func newCron(a *app) *cobra.Command {
+	return group("cron", "Look at periodic tasks and run them", newCronLs(a), newCronHistory(a), newCronRun(a))
+}
+
+// cronRow is a scheduler entry as programs see it.
+type cronRow struct {
+	ID            string     `json:"id"`
+	Spec          string     `json:"spec"`
+	Type          string     `json:"task_type"`
+	Payload       string     `json:"task_payload"`
+	PayloadBase64 string     `json:"task_payload_base64"`
+	Options       []string   `json:"options"`
+	Next          *time.Time `json:"next_enqueue_at"`
+	Prev          *time.Time `json:"prev_enqueue_at"`
+
+	entry *asynq.SchedulerEntry
+}
+
+func newCronRow(e *asynq.SchedulerEntry) *cronRow {
+	r := &cronRow{ID: e.ID, Spec: e.Spec, Type: e.Task.Type(), Options: []string{}, Next: moment(e.Next), Prev: moment(e.Prev), entry: e}
+	r.Payload, r.PayloadBase64 = textOrBase64(e.Task.Payload())
+	for _, o := range e.Opts {
+		r.Options = append(r.Options, o.String())
+	}
+	return r
+}
+
+var cronColumns = []out.Column[*cronRow]{
+	{Head: "ENTRY ID", Cell: func(r *cronRow) string { return r.ID }},
+	{Head: "SPEC", Cell: func(r *cronRow) string { return r.Spec }},
+	{Head: "TYPE", Cell: func(r *cronRow) string { return r.Type }},
+	{Head: "PAYLOAD", Cell: func(r *cronRow) string { return clipped(brief(r.entry.Task.Payload())) }},
+	{Head: "OPTIONS", Cell: func(r *cronRow) string { return strings.Join(r.Options, ", ") }},
+	{Head: "NEXT", Cell: func(r *cronRow) string { return due(r.entry.Next) }},
+	{Head: "PREV", Cell: func(r *cronRow) string { return out.Time(r.entry.Prev) }},
+}
+
+func newCronLs(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the periodic tasks of all running schedulers",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			i, err := a.inspector(cmd)
+			if err != nil {
+				return err
+			}
+			return list(a, cmd, cronColumns, func(context.Context) iter.Seq2[*cronRow, error] {
+				return func(yield func(*cronRow, error) bool) {
+					entries, err := i.SchedulerEntries()
+					if err != nil {
+						yield(nil, err)
+						return
+					}
+					for _, e := range entries {
+						if !yield(newCronRow(e), nil) {
+							return
+						}
+					}
+				}
+			})
+		},
+	}
+	addListing(cmd)
+	return cmd
+}
+
+// cronEvent is one enqueuing of a periodic task.
+type cronEvent struct {
+	EntryID    string    `json:"entry_id"`
+	TaskID     string    `json:"task_id"`
+	EnqueuedAt time.Time `json:"enqueued_at"`
+}
+
+var cronEventColumns = []out.Column[*cronEvent]{
+	{Head: "ENTRY ID", Cell: func(e *cronEvent) string { return e.EntryID }, Wide: true},
+	{Head: "TASK ID", Cell: func(e *cronEvent) string { return e.TaskID }},
+	{Head: "ENQUEUED AT", Cell: func(e *cronEvent) string { return out.Time(e.EnqueuedAt) }},
+}
+
+func newCronHistory(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "history ENTRY_ID...",
+		Short:             "List when periodic tasks were enqueued, the latest first",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.cronIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			page, size, err := paging(cmd)
+			if err != nil {
+				return err
+			}
+			i, err := a.inspector(cmd)
+			if err != nil {
+				return err
+			}
+			return list(a, cmd, cronEventColumns, func(context.Context) iter.Seq2[*cronEvent, error] {
+				return a.cronEvents(i, args, page, size)
+			})
+		},
+	}
+	addListing(cmd)
+	cmd.Flags().Int("page", 1, "number of the page, from 1")
+	cmd.Flags().Int("size", 30, "events on a page")
+	cmd.Flags().Bool("all", false, "all events that are kept (1,000 of each entry) instead of a page")
+	return cmd
+}
+
+func (a *app) cronEvents(i *asynq.Inspector, ids []string, page, size int) iter.Seq2[*cronEvent, error] {
+	return func(yield func(*cronEvent, error) bool) {
+		if size == 0 {
+			size = 1000
+		}
+		stopped := false
+		err := a.eachArg(ids, func(id string) error {
+			if stopped {
+				return nil
+			}
+			events, err := i.ListSchedulerEnqueueEvents(id, asynq.Page(page), asynq.PageSize(size))
+			if err != nil {
+				return err
+			}
+			if len(events) == 0 && page == 1 {
+				if err := mustKnowEntry(i, id); err != nil {
+					return err
+				}
+			}
+			for _, e := range events {
+				if stopped = !yield(&cronEvent{id, e.TaskID, e.EnqueuedAt.UTC()}, nil); stopped {
+					return nil
+				}
+			}
+			return nil
+		})
+		if err != nil && !stopped {
+			yield(nil, err)
+		}
+	}
+}
+
+func mustKnowEntry(i *asynq.Inspector, id string) error {
+	entries, err := i.SchedulerEntries()
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.ID == id {
+			return nil
+		}
+	}
+	return notFound("no running scheduler has the entry %q, and it has no history", id)
+}
+
+func newCronRun(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:               "run ENTRY_ID...",
+		Short:             "Enqueue periodic tasks now, beside their schedule",
+		Long:              "Enqueue periodic tasks now, beside their schedule, and write the IDs of the tasks to standard output.",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.cronIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := a.inspector(cmd)
+			if err != nil {
+				return err
+			}
+			return a.eachArg(args, func(id string) error {
+				t, err := i.RunSchedulerEntry(cmd.Context(), id)
+				if t != nil {
+					a.say("entry %s: enqueued to queue %s", id, t.Queue)
+					if _, err := a.Out.Write([]byte(t.ID + "\n")); err != nil {
+						return err
+					}
+				}
+				return err
+			})
+		},
+	}
+}
+
+// cronIDs completes arguments with the IDs of entries.
+func (a *app) cronIDs(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return a.ask(cmd, begun, func(i *asynq.Inspector) ([]string, error) {
+		entries, err := i.SchedulerEntries()
+		var ids []string
+		for _, e := range entries {
+			ids = append(ids, e.ID)
+		}
+		return ids, err
+	})
+}

@@ -1,0 +1,276 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
+)
+
+// batchLine is a task as a line of a batch says it.
+type batchLine struct {
+	Type          string            `json:"type"`
+	Payload       json.RawMessage   `json:"payload"`
+	PayloadBase64 []byte            `json:"payload_base64"`
+	Headers       map[string]string `json:"headers"`
+	Queue         *string           `json:"queue"`
+	ID            *string           `json:"id"`
+	MaxRetry      *int              `json:"max_retry"`
+	Timeout       *length           `json:"timeout"`
+	Deadline      *when             `json:"deadline"`
+	Unique        *length           `json:"unique"`
+	ProcessAt     *when             `json:"process_at"`
+	ProcessIn     *length           `json:"process_in"`
+	Retention     *length           `json:"retention"`
+	Group         *string           `json:"group"`
+}
+
+// length is a length of time: "1h30m", or a number of seconds.
+type length time.Duration
+
+// UnmarshalJSON reads either.
+func (l *length) UnmarshalJSON(b []byte) error {
+	var text string
+	if json.Unmarshal(b, &text) == nil {
+		d, err := time.ParseDuration(text)
+		*l = length(d)
+		return err
+	}
+	seconds, err := strconv.ParseFloat(string(b), 64)
+	*l = length(seconds * float64(time.Second))
+	return err
+}
+
+// when is a time: as parseTime reads it, or a number of unix seconds.
+type when time.Time
+
+// UnmarshalJSON reads either.
+func (w *when) UnmarshalJSON(b []byte) error {
+	var text string
+	if json.Unmarshal(b, &text) != nil {
+		text = string(b)
+	}
+	t, err := parseTime(text)
+	*w = when(t)
+	return err
+}
+
+// task makes the task of a line.
+func (l *batchLine) task(typename string, flags []asynq.Option) (*asynq.Task, error) {
+	if l.Type != "" {
+		typename = l.Type
+	}
+	if typename == "" {
+		return nil, errors.New(`it has no "type", and there is no --type-name`)
+	}
+	payload := []byte(l.Payload)
+	var text string
+	switch {
+	case l.Payload != nil && l.PayloadBase64 != nil:
+		return nil, errors.New(`"payload" and "payload_base64" exclude each other`)
+	case l.PayloadBase64 != nil:
+		payload = l.PayloadBase64
+	case string(payload) == "null":
+		payload = nil
+	case json.Unmarshal(payload, &text) == nil:
+		payload = []byte(text)
+	}
+	if l.ProcessAt != nil && l.ProcessIn != nil {
+		return nil, errors.New(`"process_at" and "process_in" exclude each other`)
+	}
+	opts := append([]asynq.Option(nil), flags...)
+	if l.Queue != nil {
+		opts = append(opts, asynq.Queue(*l.Queue))
+	}
+	if l.ID != nil {
+		opts = append(opts, asynq.TaskID(*l.ID))
+	}
+	if l.MaxRetry != nil {
+		opts = append(opts, asynq.MaxRetry(*l.MaxRetry))
+	}
+	if l.Group != nil {
+		opts = append(opts, asynq.Group(*l.Group))
+	}
+	for _, o := range []struct {
+		d      *length
+		option func(time.Duration) asynq.Option
+	}{{l.Timeout, asynq.Timeout}, {l.Unique, asynq.Unique}, {l.ProcessIn, asynq.ProcessIn}, {l.Retention, asynq.Retention}} {
+		if o.d != nil {
+			opts = append(opts, o.option(time.Duration(*o.d)))
+		}
+	}
+	if l.Deadline != nil {
+		opts = append(opts, asynq.Deadline(time.Time(*l.Deadline)))
+	}
+	if l.ProcessAt != nil {
+		opts = append(opts, asynq.ProcessAt(time.Time(*l.ProcessAt)))
+	}
+	for name, value := range l.Headers {
+		opts = append(opts, asynq.Header(name, value))
+	}
+	return asynq.NewTask(typename, payload, opts...), nil
+}
+
+// batchRow is what became of a line.
+type batchRow struct {
+	Line  int    `json:"line"`
+	ID    string `json:"id"`
+	Queue string `json:"queue"`
+	State string `json:"state"`
+	Error string `json:"error"`
+}
+
+var batchColumns = []out.Column[*batchRow]{
+	{Head: "LINE", Right: true, Cell: func(r *batchRow) string { return strconv.Itoa(r.Line) }},
+	{Head: "ID", Cell: func(r *batchRow) string { return r.ID }},
+	{Head: "QUEUE", Cell: func(r *batchRow) string { return r.Queue }},
+	{Head: "STATE", Cell: func(r *batchRow) string { return r.State }},
+	{Head: "ERROR", Cell: func(r *batchRow) string { return r.Error }, Style: func(*batchRow) out.Style { return out.Bad }},
+}
+
+// Lines that are enqueued together: as many, or as many bytes.
+const (
+	batchLines = 500
+	batchBytes = 4 << 20
+)
+
+// enqueueBatch enqueues the tasks of a file, and tells of each line what became of it.
+func (a *app) enqueueBatch(cmd *cobra.Command, typename string, opts []asynq.Option) error {
+	name, _ := cmd.Flags().GetString("batch")
+	in, done, err := a.open(name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	c, err := a.client(cmd)
+	if err != nil {
+		return err
+	}
+	return listAll(a, cmd, batchColumns, func(ctx context.Context) iter.Seq2[*batchRow, error] {
+		return func(yield func(*batchRow, error) bool) {
+			b := &batch{client: c, yield: yield, p: a.progress("enqueued")}
+			defer b.p.end()
+			err := b.read(ctx, in, typename, opts)
+			if err == nil && b.failed > 0 {
+				err = fmt.Errorf("%d of %d lines were not enqueued: the results say why", b.failed, b.lines)
+			}
+			if err != nil && !b.stopped {
+				yield(nil, err)
+			}
+		}
+	})
+}
+
+// open opens a file, or standard input for -.
+func (a *app) open(name string) (in io.Reader, done func(), err error) {
+	if name == "-" || name == "" {
+		return a.In, func() {}, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, func() { _ = f.Close() }, nil
+}
+
+// batch collects tasks and enqueues them together.
+type batch struct {
+	client *asynq.Client
+	yield  func(*batchRow, error) bool
+	p      *progress
+
+	rows  []*batchRow   // of the lines since the last flush
+	tasks []*asynq.Task // of those of them without an error
+	bytes int
+
+	lines, failed int
+	stopped       bool
+}
+
+func (b *batch) read(ctx context.Context, in io.Reader, typename string, opts []asynq.Option) error {
+	for line, err := range linesOf(ctx, in) {
+		if err != nil {
+			return errors.Join(b.flush(ctx), err)
+		}
+		b.lines++
+		row := &batchRow{Line: line.number}
+		b.rows = append(b.rows, row)
+		var l batchLine
+		err := decodeStrictly(line.text, &l)
+		var task *asynq.Task
+		if err == nil {
+			task, err = l.task(typename, opts)
+		}
+		if err != nil {
+			row.Error = err.Error()
+		} else {
+			b.tasks = append(b.tasks, task)
+			b.bytes += len(line.text)
+		}
+		if len(b.rows) == batchLines || b.bytes >= batchBytes {
+			if err := b.flush(ctx); err != nil || b.stopped {
+				return err
+			}
+		}
+	}
+	return b.flush(ctx)
+}
+
+func (b *batch) flush(ctx context.Context) error {
+	results := b.client.BatchEnqueueContext(ctx, b.tasks)
+	next := 0
+	for _, row := range b.rows {
+		if row.Error == "" {
+			if r := results[next]; r.Err != nil {
+				row.Error = message(r.Err)
+			} else {
+				row.ID, row.Queue, row.State = r.TaskInfo.ID, r.TaskInfo.Queue, r.TaskInfo.State.String()
+			}
+			next++
+		}
+		if row.Error != "" {
+			b.failed++
+		}
+		if b.stopped = b.stopped || !b.yield(row, nil); b.stopped {
+			break
+		}
+	}
+	b.rows, b.tasks, b.bytes = b.rows[:0:0], b.tasks[:0:0], 0
+	b.p.at(b.lines, 0, "")
+	return ctx.Err()
+}
+
+// decodeStrictly reads one JSON object, and nothing else.
+func decodeStrictly(text []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		at := d.InputOffset()
+		var syntax *json.SyntaxError
+		var kind *json.UnmarshalTypeError
+		switch {
+		case errors.As(err, &syntax):
+			at = syntax.Offset
+		case errors.As(err, &kind):
+			return fmt.Errorf("at byte %d: %q must be of another kind than %s", kind.Offset, kind.Field, kind.Value)
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return errors.New("the line ends in the middle of a JSON object")
+		}
+		return fmt.Errorf("at byte %d: %w", at, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON object on a line")
+	}
+	return nil
+}

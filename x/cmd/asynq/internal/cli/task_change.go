@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/asynq-go/asynq"
+)
+
+// newTaskChange makes a command that changes tasks by their IDs.
+func newTaskChange(a *app, use, short, done string, change func(cmd *cobra.Command, i *asynq.Inspector, queue, id string) error) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   use + " ID...",
+		Short: short,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids, err := taskIDs(cmd, args)
+			if err != nil {
+				return err
+			}
+			queue, _ := cmd.Flags().GetString("queue")
+			i, err := a.inspector(cmd)
+			if err != nil {
+				return err
+			}
+			return a.eachArg(ids, func(id string) error {
+				err := change(cmd, i, queue, id)
+				if err == nil {
+					a.say("task %s of queue %s: %s", id, queue, done)
+				}
+				return err
+			})
+		},
+	}
+	addTaskID(a, cmd)
+	return cmd
+}
+
+func newTaskRun(a *app) *cobra.Command {
+	return newTaskChange(a, "run", "Run tasks now that are scheduled, in retry, archived, completed or aggregating", "is to run now",
+		func(_ *cobra.Command, i *asynq.Inspector, queue, id string) error { return i.RunTask(queue, id) })
+}
+
+func newTaskArchive(a *app) *cobra.Command {
+	return newTaskChange(a, "archive", "Archive tasks that are pending, scheduled, in retry or aggregating", "archived",
+		func(_ *cobra.Command, i *asynq.Inspector, queue, id string) error { return i.ArchiveTask(queue, id) })
+}
+
+func newTaskDelete(a *app) *cobra.Command {
+	cmd := newTaskChange(a, "delete", "Delete tasks that are not active", "deleted",
+		func(_ *cobra.Command, i *asynq.Inspector, queue, id string) error { return i.DeleteTask(queue, id) })
+	cmd.Aliases = []string{"rm", "remove"}
+	return cmd
+}
+
+func newTaskReschedule(a *app) *cobra.Command {
+	cmd := newTaskChange(a, "reschedule", "Give tasks another time to run at", "rescheduled",
+		func(cmd *cobra.Command, i *asynq.Inspector, queue, id string) error {
+			at, ok, err := processAt(cmd)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				return usage("when? Say --process-in or --process-at")
+			}
+			return i.Reschedule(cmd.Context(), queue, id, at)
+		})
+	addProcessAt(cmd)
+	return cmd
+}
+
+func newTaskUpdatePayload(a *app) *cobra.Command {
+	var payload []byte
+	cmd := newTaskChange(a, "update-payload", "Replace the payload of a scheduled task", "has a new payload",
+		func(_ *cobra.Command, i *asynq.Inspector, queue, id string) error {
+			return i.UpdateTaskPayload(queue, id, payload)
+		})
+	cmd.Flags().StringP("payload", "l", "", "the new payload: text, @FILE, or - for standard input")
+	_ = cmd.MarkFlagRequired("payload")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		value, _ := cmd.Flags().GetString("payload")
+		if payload, err = a.readPayload(value); err != nil {
+			return err
+		}
+		return run(cmd, args)
+	}
+	return cmd
+}
+
+func newTaskCancel(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cancel ID...",
+		Short: "Ask servers to cancel tasks that they process",
+		Long: `Ask servers to cancel tasks that they process. A canceled task is tried again, unless --archive or --delete says otherwise.
+
+With --queue it is an error if a task is not active there; without it nobody knows whether there is such a task.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids, err := taskIDs(cmd, args)
+			if err != nil {
+				return err
+			}
+			archive, _ := cmd.Flags().GetBool("archive")
+			remove, _ := cmd.Flags().GetBool("delete")
+			if archive && remove {
+				return usage("--archive and --delete exclude each other")
+			}
+			i, err := a.inspector(cmd)
+			if err != nil {
+				return err
+			}
+			cancel := func(_ context.Context, id string) error { return i.CancelProcessing(id) }
+			if archive {
+				cancel = i.CancelAndArchive
+			} else if remove {
+				cancel = i.CancelAndDelete
+			}
+			return a.eachArg(ids, func(id string) error {
+				if cmd.Flags().Changed("queue") {
+					queue, _ := cmd.Flags().GetString("queue")
+					t, err := i.GetTaskInfo(queue, id)
+					if err != nil {
+						return err
+					}
+					if t.State != asynq.TaskStateActive {
+						return fmt.Errorf("task %q of queue %q is not active but %v: there is nothing to cancel", id, queue, t.State)
+					}
+				}
+				if err := cancel(cmd.Context(), id); err != nil {
+					return err
+				}
+				a.say("task %s: all servers were asked to cancel it", id)
+				return nil
+			})
+		},
+	}
+	addTaskID(a, cmd)
+	cmd.Flags().Bool("archive", false, "archive the task when its handler has ended with an error")
+	cmd.Flags().Bool("delete", false, "delete the task when its handler has ended with an error")
+	return cmd
+}
+
+// addProcessAt gives a command the flags for a time to run at.
+func addProcessAt(cmd *cobra.Command) {
+	cmd.Flags().Duration("process-in", 0, "run it after this time, for example 90s or 1h30m")
+	cmd.Flags().String("process-at", "", "run it then: 2026-01-31T15:00:00Z, '2026-01-31 15:00:00' (local time), or unix seconds")
+}
+
+// processAt reads the flags of addProcessAt; false if there are none.
+func processAt(cmd *cobra.Command) (at time.Time, ok bool, err error) {
+	in, then := cmd.Flags().Changed("process-in"), cmd.Flags().Changed("process-at")
+	switch {
+	case in && then:
+		return at, false, usage("--process-in and --process-at exclude each other")
+	case in:
+		d, _ := cmd.Flags().GetDuration("process-in")
+		return time.Now().Add(d), true, nil
+	case then:
+		text, _ := cmd.Flags().GetString("process-at")
+		if at, err = parseTime(text); err != nil {
+			return at, false, usage("--process-at: %w", err)
+		}
+		return at, true, nil
+	}
+	return at, false, nil
+}
+
+// parseTime reads a time as people and programs write it.
+func parseTime(text string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339Nano, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	if t, err := time.Parse(time.UnixDate, text); err == nil {
+		return t, nil
+	}
+	var seconds int64
+	if n, err := fmt.Sscanf(text+"\n", "%d\n", &seconds); n == 1 && err == nil {
+		return time.Unix(seconds, 0), nil
+	}
+	return time.Time{}, errors.New("write a time as 2026-01-31T15:00:00Z, '2026-01-31 15:00:00' (local time), or in unix seconds")
+}

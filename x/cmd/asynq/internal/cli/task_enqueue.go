@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
+)
+
+func newTaskEnqueue(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "enqueue",
+		Aliases: []string{"add"},
+		Short:   "Enqueue a task, or many with --batch",
+		Long: `Enqueue a task, and write its ID to standard output.
+
+With --batch, tasks are read from a file (or - for standard input) of one JSON object a line, with the fields type, payload (any JSON; a
+string is taken as the payload itself), payload_base64, headers, queue, id, max_retry, timeout, deadline, unique, process_at, process_in,
+retention and group. What a line does not say, the flags do. A result is written for each line; if one failed, the exit code is 1.`,
+		Example: `  asynq task enqueue -t email:welcome -l '{"user_id":42}' -q mail -H trace=abc
+  asynq task enqueue -t image:resize -l @picture.bin --unique 1h
+  asynq task enqueue --batch tasks.ndjson -o ndjson`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opts, err := enqueueOptions(cmd)
+			if err != nil {
+				return err
+			}
+			typename, _ := cmd.Flags().GetString("type-name")
+			value, _ := cmd.Flags().GetString("payload")
+			if cmd.Flags().Changed("batch") {
+				if cmd.Flags().Changed("payload") || cmd.Flags().Changed("id") {
+					return usage("--payload and --id are for one task: in a batch, the lines say them")
+				}
+				return a.enqueueBatch(cmd, typename, opts)
+			}
+			if typename == "" {
+				return usage("of which type? Say --type-name")
+			}
+			payload, err := a.readPayload(value)
+			if err != nil {
+				return err
+			}
+			c, err := a.client(cmd)
+			if err != nil {
+				return err
+			}
+			info, err := c.EnqueueContext(cmd.Context(), asynq.NewTask(typename, payload), opts...)
+			if err != nil {
+				return err
+			}
+			row := newTaskRow(info)
+			return a.show(cmd, row, func(w io.Writer, _ out.Options) error {
+				a.say("enqueued to queue %s, %s", row.Queue, row.State)
+				_, err := fmt.Fprintln(w, row.ID)
+				return err
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringP("type-name", "t", "", "type of the task")
+	f.StringP("payload", "l", "", "payload: text, @FILE, or - for standard input")
+	f.String("batch", "", "read tasks from this file of one JSON object a line, or - for standard input")
+	f.StringP("queue", "q", "default", "queue to put the task into")
+	f.String("id", "", "ID of the task (default random)")
+	f.Int("retry", 25, "how many failed attempts the task may have after its first")
+	f.Duration("timeout", 0, "how long an attempt may take (default 30m)")
+	f.String("deadline", "", "when an attempt must end: a time as for --process-at")
+	f.Duration("unique", 0, "refuse it while another task of the same type and payload was enqueued within this time")
+	f.Duration("retention", 0, "how long to keep the task after it succeeded")
+	f.StringP("group", "g", "", "group in which the task waits to be aggregated")
+	f.StringArrayP("header", "H", nil, "header as name=value; may be given several times")
+	addProcessAt(cmd)
+	addOutput(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("queue", a.queueNames)
+	return cmd
+}
+
+// enqueueOptions are those that the flags say.
+func enqueueOptions(cmd *cobra.Command) ([]asynq.Option, error) {
+	f := cmd.Flags()
+	var opts []asynq.Option
+	queue, _ := f.GetString("queue")
+	opts = append(opts, asynq.Queue(queue))
+	if f.Changed("id") {
+		id, _ := f.GetString("id")
+		opts = append(opts, asynq.TaskID(id))
+	}
+	if f.Changed("retry") {
+		n, _ := f.GetInt("retry")
+		if n < 0 {
+			return nil, usage("--retry must not be negative")
+		}
+		opts = append(opts, asynq.MaxRetry(n))
+	}
+	for name, option := range map[string]func(time.Duration) asynq.Option{
+		"timeout": asynq.Timeout, "unique": asynq.Unique, "retention": asynq.Retention,
+	} {
+		if f.Changed(name) {
+			d, _ := f.GetDuration(name)
+			if d < 0 || d == 0 && name == "unique" {
+				return nil, usage("--%s must be positive", name)
+			}
+			opts = append(opts, option(d))
+		}
+	}
+	if f.Changed("deadline") {
+		text, _ := f.GetString("deadline")
+		at, err := parseTime(text)
+		if err != nil {
+			return nil, usage("--deadline: %w", err)
+		}
+		opts = append(opts, asynq.Deadline(at))
+	}
+	at, ok, err := processAt(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		opts = append(opts, asynq.ProcessAt(at))
+	}
+	if f.Changed("group") {
+		group, _ := f.GetString("group")
+		opts = append(opts, asynq.Group(group))
+	}
+	headers, _ := f.GetStringArray("header")
+	for _, h := range headers {
+		name, value, ok := strings.Cut(h, "=")
+		if !ok || name == "" {
+			return nil, usage("--header %q: write it as name=value", h)
+		}
+		opts = append(opts, asynq.Header(name, value))
+	}
+	return opts, nil
+}

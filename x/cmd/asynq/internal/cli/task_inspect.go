@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
+)
+
+func newTaskInspect(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "inspect ID...",
+		Aliases: []string{"get", "show"},
+		Short:   "Show all that is known of tasks",
+		Example: `  asynq task inspect -q mail 4f3c…
+  asynq task inspect -q mail 4f3c… --raw > payload.bin`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids, err := taskIDs(cmd, args)
+			if err != nil {
+				return err
+			}
+			queue, _ := cmd.Flags().GetString("queue")
+			format, _ := cmd.Flags().GetString("payload-format")
+			raw, _ := cmd.Flags().GetBool("raw")
+			if _, err := pretty(nil, format); err != nil && format != "json" {
+				return err
+			}
+			if raw && len(ids) != 1 {
+				return usage("--raw is for one task")
+			}
+			i, err := a.inspector(cmd)
+			if err != nil {
+				return err
+			}
+			return a.eachArg(ids, func(id string) error {
+				t, err := i.GetTaskInfo(queue, id)
+				if err != nil {
+					return err
+				}
+				if raw {
+					_, err := a.Out.Write(t.Payload)
+					return err
+				}
+				row := newTaskRow(t)
+				return a.show(cmd, row, func(w io.Writer, _ out.Options) error { return row.write(w, format) })
+			})
+		},
+	}
+	addTaskID(a, cmd)
+	addOutput(cmd)
+	cmd.Flags().String("payload-format", "auto", "how tables show payload and result: auto, json, text, hex or base64")
+	cmd.Flags().Bool("raw", false, "write only the payload, byte for byte")
+	_ = cmd.RegisterFlagCompletionFunc("payload-format",
+		cobra.FixedCompletions([]string{"auto", "json", "text", "hex", "base64"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// write shows a task to people.
+func (r *taskRow) write(w io.Writer, format string) error {
+	t := r.info
+	payload, err := pretty(t.Payload, format)
+	if err != nil {
+		return fmt.Errorf("payload of %q: %w", t.ID, err)
+	}
+	result, err := pretty(t.Result, format)
+	if err != nil && len(t.Result) > 0 {
+		return fmt.Errorf("result of %q: %w", t.ID, err)
+	}
+	var b strings.Builder
+	line := func(name, value string) {
+		if value != "" && value != "-" {
+			fmt.Fprintf(&b, "%-14s %s\n", name+":", out.Clean(value))
+		}
+	}
+	block := func(name string, size int, text string) {
+		if size > 0 {
+			fmt.Fprintf(&b, "%s (%s):\n  %s\n", name, out.Bytes(int64(size)), indent(text, "  "))
+		}
+	}
+	state := r.State
+	if t.IsOrphaned {
+		state += ", orphaned: no worker holds its lease"
+	}
+	line("ID", t.ID)
+	line("Queue", t.Queue)
+	line("Type", t.Type)
+	line("State", state)
+	line("Group", t.Group)
+	line("Retried", fmt.Sprintf("%d of %d", t.Retried, t.MaxRetry))
+	if r.NextProcessAt != nil {
+		line("Next attempt", fmt.Sprintf("%s (in %s)", out.Time(t.NextProcessAt), due(t.NextProcessAt)))
+	}
+	line("Timeout", lasting(t.Timeout))
+	line("Deadline", out.Time(t.Deadline))
+	line("Retention", lasting(t.Retention))
+	line("Completed at", out.Time(t.CompletedAt))
+	line("Last failed", out.Time(t.LastFailedAt))
+	if len(t.Headers) > 0 {
+		b.WriteString("Headers:\n")
+		for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
+			fmt.Fprintf(&b, "  %s: %s\n", out.Clean(name), out.Clean(t.Headers[name]))
+		}
+	}
+	block("Last error", len(t.LastErr), safe(t.LastErr))
+	block("Payload", len(t.Payload), payload)
+	block("Result", len(t.Result), result)
+	b.WriteString("\n")
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+func lasting(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}

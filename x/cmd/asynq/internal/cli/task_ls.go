@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/filter"
+)
+
+func newTaskLs(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List tasks",
+		Long: `List tasks of some queues and states, or of all, page by page or with --all.
+
+With a filter, Redis is searched in short calls until the page is full. Exit code 1 with a filter and --max-scan says that there is
+more than was looked at.`,
+		Example: `  asynq task ls -q mail -s retry --page 2
+  asynq task ls --filter 'type:email:* error:"timed out" age>10m' --all -o ndjson`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			page, size, err := paging(cmd)
+			if err != nil {
+				return err
+			}
+			scan, err := a.scope(cmd)
+			if err != nil {
+				return err
+			}
+			i, err := a.inspector(cmd)
+			if err != nil {
+				return err
+			}
+			columns := taskColumns(scan.States, len(scan.Queues))
+			return listAll(a, cmd, columns, func(ctx context.Context) iter.Seq2[*taskRow, error] {
+				if size > 0 && len(scan.Queues) == 1 && len(scan.States) == 1 && scan.Filter.Empty() &&
+					(scan.States[0] != asynq.TaskStateAggregating || scan.Group != "") {
+					return onePage(i, scan, page, size)
+				}
+				return a.found(ctx, i, scan, (page-1)*size, size)
+			})
+		},
+	}
+	addScope(a, cmd, true)
+	addOutput(cmd)
+	addWatch(cmd)
+	cmd.Flags().Int("page", 1, "number of the page, from 1")
+	cmd.Flags().Int("size", 30, "tasks on a page")
+	cmd.Flags().Bool("all", false, "all tasks instead of a page")
+	return cmd
+}
+
+// paging reads --page, --size and --all; a size of 0 stands for all.
+func paging(cmd *cobra.Command) (page, size int, err error) {
+	page, _ = cmd.Flags().GetInt("page")
+	size, _ = cmd.Flags().GetInt("size")
+	all, _ := cmd.Flags().GetBool("all")
+	switch {
+	case page < 1 || size < 1:
+		return 0, 0, usage("--page and --size must be at least 1")
+	case page > 1<<30/size:
+		return 0, 0, usage("there is no page %d", page)
+	case all && cmd.Flags().Changed("page"):
+		return 0, 0, usage("--all is all pages: leave --page out")
+	case all:
+		return 1, 0, nil
+	}
+	return page, size, nil
+}
+
+// onePage lists as the Inspector does: deep pages cost no more than the first one.
+func onePage(i *asynq.Inspector, s filter.Scan, page, size int) iter.Seq2[*taskRow, error] {
+	list := map[asynq.TaskState]func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
+		asynq.TaskStateActive: i.ListActiveTasks, asynq.TaskStatePending: i.ListPendingTasks, asynq.TaskStateScheduled: i.ListScheduledTasks,
+		asynq.TaskStateRetry: i.ListRetryTasks, asynq.TaskStateArchived: i.ListArchivedTasks, asynq.TaskStateCompleted: i.ListCompletedTasks,
+		asynq.TaskStateAggregating: func(queue string, opts ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
+			return i.ListAggregatingTasks(queue, s.Group, opts...)
+		},
+	}[s.States[0]]
+	return func(yield func(*taskRow, error) bool) {
+		tasks, err := list(s.Queues[0], asynq.Page(page), asynq.PageSize(size))
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, t := range tasks {
+			if !yield(newTaskRow(t), nil) {
+				return
+			}
+		}
+	}
+}
+
+// found searches, passes over the first tasks, and yields so many; a size of 0 stands for all that follow.
+func (a *app) found(ctx context.Context, i *asynq.Inspector, scan filter.Scan, skip, size int) iter.Seq2[*taskRow, error] {
+	return func(yield func(*taskRow, error) bool) {
+		p := a.progress("looked at")
+		defer p.end()
+		scan.Progress = func(at filter.Progress) { p.at(at.Looked, 0, fmt.Sprintf("found %d", at.Found)) }
+		n := 0
+		for t, err := range scan.Tasks(ctx, i) {
+			if err != nil {
+				yield(nil, scanLimit(err))
+				return
+			}
+			if n++; n <= skip {
+				continue
+			}
+			if !yield(newTaskRow(t), nil) || size > 0 && n == skip+size {
+				return
+			}
+		}
+	}
+}

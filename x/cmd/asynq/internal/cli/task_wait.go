@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
+)
+
+func newTaskWait(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "wait ID...",
+		Short: "Wait until tasks are done",
+		Long: `Wait until tasks are done: completed or gone, or archived. A row is written for each as it ends.
+
+Exit codes: 0 all completed, or gone after they were there (a task without retention is deleted when it succeeds, but others may have
+deleted it too); 1 one was archived, or the time was over; 3 one was not there from the beginning.`,
+		Example: "  asynq task wait -q mail 4f3c… --timeout 5m -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids, err := taskIDs(cmd, args)
+			if err != nil {
+				return err
+			}
+			queue, _ := cmd.Flags().GetString("queue")
+			every, _ := cmd.Flags().GetDuration("interval")
+			limit, _ := cmd.Flags().GetDuration("timeout")
+			if every < 10*time.Millisecond || limit < 0 {
+				return usage("--interval must be at least 10ms, and --timeout must not be negative")
+			}
+			i, err := a.inspector(cmd)
+			if err != nil {
+				return err
+			}
+			return listAll(a, cmd, waitColumns, func(ctx context.Context) iter.Seq2[*waitRow, error] {
+				return waitFor(ctx, i, queue, ids, every, limit)
+			})
+		},
+	}
+	addTaskID(a, cmd)
+	addOutput(cmd)
+	cmd.Flags().Duration("timeout", 0, "give up after this time (default never)")
+	cmd.Flags().Duration("interval", 500*time.Millisecond, "how often to look")
+	return cmd
+}
+
+// waitRow is a task that has ended.
+type waitRow struct {
+	ID           string `json:"id"`
+	Queue        string `json:"queue"`
+	State        string `json:"state"` // completed, archived or gone
+	ErrorMessage string `json:"error_message"`
+	Result       string `json:"result"`
+	ResultBase64 string `json:"result_base64"`
+
+	result []byte
+}
+
+var waitColumns = []out.Column[*waitRow]{
+	{Head: "ID", Cell: func(r *waitRow) string { return r.ID }},
+	{Head: "STATE", Cell: func(r *waitRow) string { return r.State }},
+	{Head: "RESULT", Cell: func(r *waitRow) string { return clipped(brief(r.result)) }},
+	{Head: "ERROR", Cell: func(r *waitRow) string { return clipped(r.ErrorMessage) }},
+}
+
+// waitFor yields tasks as they end. The error at the end says what became of those that did not succeed.
+func waitFor(ctx context.Context, i *asynq.Inspector, queue string, ids []string, every, limit time.Duration) iter.Seq2[*waitRow, error] {
+	return func(yield func(*waitRow, error) bool) {
+		var over <-chan time.Time
+		if limit > 0 {
+			timer := time.NewTimer(limit)
+			defer timer.Stop()
+			over = timer.C
+		}
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		archived := 0
+		seen := make(map[string]bool, len(ids))
+		for {
+			var left []string
+			for _, id := range ids {
+				row, err := ended(i, queue, id, seen)
+				switch {
+				case err != nil:
+					yield(nil, err)
+					return
+				case row == nil:
+					left = append(left, id)
+					continue
+				case row.State == asynq.TaskStateArchived.String():
+					archived++
+				}
+				if !yield(row, nil) {
+					return
+				}
+			}
+			if ids = left; len(ids) == 0 {
+				if archived > 0 {
+					yield(nil, fmt.Errorf("%s archived", counted(archived)))
+				}
+				return
+			}
+			select {
+			case <-ctx.Done():
+				yield(nil, ctx.Err())
+				return
+			case <-over:
+				yield(nil, fmt.Errorf("%s not done after %v: %v", counted(len(ids)), limit, ids))
+				return
+			case <-ticker.C:
+			}
+		}
+	}
+}
+
+// ended looks whether a task has ended; nil if it has not.
+func ended(i *asynq.Inspector, queue, id string, seen map[string]bool) (*waitRow, error) {
+	t, err := i.GetTaskInfo(queue, id)
+	if errors.Is(err, asynq.ErrTaskNotFound) && seen[id] {
+		return &waitRow{ID: id, Queue: queue, State: "gone"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	seen[id] = true
+	if t.State != asynq.TaskStateCompleted && t.State != asynq.TaskStateArchived {
+		return nil, nil
+	}
+	row := &waitRow{ID: id, Queue: queue, State: t.State.String(), result: t.Result}
+	if t.State == asynq.TaskStateArchived {
+		row.ErrorMessage = t.LastErr
+	}
+	row.Result, row.ResultBase64 = textOrBase64(t.Result)
+	return row, nil
+}

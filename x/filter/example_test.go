@@ -1,0 +1,49 @@
+package filter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/filter"
+)
+
+func Example() {
+	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: "localhost:6379"})
+	defer inspector.Close()
+
+	f, err := filter.Parse(`type:email:* error:"timed out" age>10m`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	scan := filter.Scan{
+		Filter:   f,
+		MaxScan:  100_000,
+		Progress: func(p filter.Progress) { log.Printf("%s: looked at %d tasks, found %d", p.Queue, p.Looked, p.Found) },
+	}
+	for task, err := range scan.Tasks(context.Background(), inspector) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(task.Queue, task.ID, task.LastErr)
+	}
+
+	// The same filter for a change of all such tasks.
+	n, err := inspector.RunTasks(context.Background(), "mail", asynq.TaskStateRetry, f.TaskFilter())
+	fmt.Println(n, err)
+}
+
+func ExampleSyntaxError() {
+	_, err := filter.Parse("type:email (id:a OR id:b")
+	var wrong *filter.SyntaxError
+	if errors.As(err, &wrong) {
+		fmt.Println(wrong)
+		fmt.Println(wrong.Pointer())
+	}
+	// Output:
+	// filter: at character 12: this "(" is not closed: put a ")" behind its terms
+	// type:email (id:a OR id:b
+	//            ^
+}

@@ -1,0 +1,119 @@
+package filter
+
+import (
+	"strings"
+	"time"
+
+	"github.com/asynq-go/asynq"
+)
+
+// verdict is what is known of whether a task is admitted.
+type verdict int
+
+const (
+	no verdict = iota
+	unknown
+	yes
+)
+
+func known(ok bool) verdict {
+	if ok {
+		return yes
+	}
+	return no
+}
+
+// facts are what is known of a task: all, or only its queue and state.
+type facts struct {
+	task  *asynq.TaskInfo // nil: not known
+	queue string
+	state asynq.TaskState
+}
+
+// node is a part of a filter.
+type node interface {
+	eval(*facts) verdict
+	text(level int) string // within what binds as tight as level
+}
+
+// How tight things bind.
+const (
+	levelOr = iota + 1
+	levelAnd
+	levelNot
+)
+
+func wrap(s string, wrapped bool) string {
+	if wrapped {
+		return "(" + s + ")"
+	}
+	return s
+}
+
+type and struct{ parts []node }
+
+// all returns what holds where all parts do; nil where there are none.
+func all(parts []node) node {
+	switch len(parts) {
+	case 0:
+		return nil
+	case 1:
+		return parts[0]
+	}
+	return &and{parts}
+}
+
+func (n *and) eval(f *facts) verdict {
+	v := yes
+	for _, part := range n.parts {
+		if v = min(v, part.eval(f)); v == no {
+			break
+		}
+	}
+	return v
+}
+
+func (n *and) text(level int) string { return wrap(join(n.parts, " ", levelAnd), level > levelAnd) }
+
+type or struct{ parts []node }
+
+func (n *or) eval(f *facts) verdict {
+	v := no
+	for _, part := range n.parts {
+		if v = max(v, part.eval(f)); v == yes {
+			break
+		}
+	}
+	return v
+}
+
+func (n *or) text(level int) string { return wrap(join(n.parts, " OR ", levelOr), level > levelOr) }
+
+func join(parts []node, sep string, level int) string {
+	texts := make([]string, len(parts))
+	for i, part := range parts {
+		texts[i] = part.text(level)
+	}
+	return strings.Join(texts, sep)
+}
+
+type not struct{ of node }
+
+func (n *not) eval(f *facts) verdict { return yes - n.of.eval(f) }
+func (n *not) text(int) string       { return "-" + n.of.text(levelNot) }
+
+// age is a bound of the age of a task. It is evaluated by asynq.
+type age struct {
+	at      int // where it stands in the text
+	atLeast bool
+	bound   time.Duration
+}
+
+func (*age) eval(*facts) verdict { return unknown }
+
+func (a *age) text(int) string {
+	if a.atLeast {
+		return "age>=" + a.bound.String()
+	}
+	return "age<" + a.bound.String()
+}

@@ -1,0 +1,276 @@
+package filter
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of what is parsed: nobody writes more, and a program that does must not exhaust the stack.
+const (
+	maxText  = 16 << 10
+	maxDepth = 100
+)
+
+// SyntaxError says what is wrong with a filter, where, and what to write instead.
+type SyntaxError struct {
+	Text string // the filter
+	At   int    // byte of Text that the error is at
+	Msg  string
+}
+
+// Error is the message with the place, counted in characters from 1.
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("filter: at character %d: %s", utf8.RuneCountInString(e.Text[:e.At])+1, e.Msg)
+}
+
+// Pointer is two lines: the filter, and a mark under the place of the error.
+func (e *SyntaxError) Pointer() string {
+	line := func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}
+	return strings.Map(line, e.Text) + "\n" + strings.Repeat(" ", utf8.RuneCountInString(e.Text[:e.At])) + "^"
+}
+
+// parser reads a filter from left to right, without looking back.
+type parser struct {
+	text  string
+	at    int
+	depth int
+}
+
+func (p *parser) fail(at int, format string, args ...any) error {
+	return &SyntaxError{Text: p.text, At: min(at, len(p.text)), Msg: fmt.Sprintf(format, args...)}
+}
+
+func (p *parser) parse() (node, error) {
+	if len(p.text) > maxText {
+		return nil, p.fail(0, "longer than %d bytes", maxText)
+	}
+	if !utf8.ValidString(p.text) {
+		return nil, p.fail(strings.IndexFunc(p.text, func(r rune) bool { return r == utf8.RuneError }), `not UTF-8: write bytes as "\xff"`)
+	}
+	if p.space(); p.at == len(p.text) {
+		return nil, nil
+	}
+	n, err := p.or()
+	if err != nil {
+		return nil, err
+	}
+	if p.at < len(p.text) {
+		return nil, p.fail(p.at, `this ")" closes nothing: leave it out, or quote it`)
+	}
+	return n, nil
+}
+
+func (p *parser) space() {
+	for p.at < len(p.text) {
+		r, n := utf8.DecodeRuneInString(p.text[p.at:])
+		if !unicode.IsSpace(r) {
+			return
+		}
+		p.at += n
+	}
+}
+
+// keyword takes a word in capitals that stands alone.
+func (p *parser) keyword(word string) bool {
+	rest, ok := strings.CutPrefix(p.text[p.at:], word)
+	if !ok {
+		return false
+	}
+	if r, _ := utf8.DecodeRuneInString(rest); rest != "" && !unicode.IsSpace(r) && r != '(' && r != ')' {
+		return false
+	}
+	p.at += len(word)
+	p.space()
+	return true
+}
+
+func (p *parser) or() (node, error) {
+	if p.depth++; p.depth > maxDepth {
+		return nil, p.fail(p.at, "nested deeper than %d", maxDepth)
+	}
+	defer func() { p.depth-- }()
+	var parts []node
+	for {
+		n, err := p.and()
+		if err != nil {
+			return nil, err
+		}
+		if inner, ok := n.(*or); ok {
+			parts = append(parts, inner.parts...)
+		} else {
+			parts = append(parts, n)
+		}
+		if !p.keyword("OR") {
+			break
+		}
+	}
+	if len(parts) == 1 {
+		return parts[0], nil
+	}
+	return &or{parts}, nil
+}
+
+func (p *parser) and() (node, error) {
+	var parts []node
+	for {
+		n, err := p.not()
+		if err != nil {
+			return nil, err
+		}
+		if inner, ok := n.(*and); ok {
+			parts = append(parts, inner.parts...)
+		} else {
+			parts = append(parts, n)
+		}
+		if p.keyword("AND") {
+			continue
+		}
+		if p.at == len(p.text) || p.text[p.at] == ')' || p.peekOr() {
+			return all(parts), nil
+		}
+	}
+}
+
+func (p *parser) peekOr() bool {
+	at := p.at
+	defer func() { p.at = at }()
+	return p.keyword("OR")
+}
+
+func (p *parser) not() (node, error) {
+	negated := false
+	for p.at < len(p.text) {
+		switch {
+		case p.keyword("NOT"):
+		case p.text[p.at] == '-':
+			p.at++
+			if p.at < len(p.text) && p.text[p.at] != '(' && p.ended() {
+				return nil, p.fail(p.at, `a term is missing behind this "-": leave no space, as in -type:report`)
+			}
+		default:
+			n, err := p.atom()
+			if err != nil {
+				return nil, err
+			}
+			return negate(n, negated), nil
+		}
+		negated = !negated
+	}
+	return nil, p.fail(p.at, `a term is missing here, such as type:email:* or error:"timed out"`)
+}
+
+func negate(n node, negated bool) node {
+	if !negated {
+		return n
+	}
+	if inner, ok := n.(*not); ok {
+		return inner.of
+	}
+	return &not{n}
+}
+
+func (p *parser) atom() (node, error) {
+	switch {
+	case p.text[p.at] == '(':
+		open := p.at
+		p.at++
+		p.space()
+		n, err := p.or()
+		if err != nil {
+			return nil, err
+		}
+		if p.at == len(p.text) {
+			return nil, p.fail(open, `this "(" is not closed: put a ")" behind its terms`)
+		}
+		p.at++
+		p.space()
+		return n, nil
+	case p.text[p.at] == ')':
+		return nil, p.fail(p.at, `a term is missing before this ")"`)
+	}
+	for _, word := range []string{"AND", "OR"} {
+		at := p.at
+		if p.keyword(word) {
+			return nil, p.fail(at, "%s needs a term on both sides; for the word itself write %q", word, word)
+		}
+	}
+	return p.term()
+}
+
+// term reads a field with a comparison, or a text that is searched for everywhere.
+func (p *parser) term() (node, error) {
+	start := p.at
+	for p.at < len(p.text) && (p.text[p.at] >= 'a' && p.text[p.at] <= 'z' || p.text[p.at] == '_') {
+		p.at++
+	}
+	name, op := p.text[start:p.at], p.operator()
+	if name == "" || op == "" {
+		p.at = start
+		v, err := p.value()
+		if err != nil {
+			return nil, err
+		}
+		return &anywhere{v, v.pattern(true)}, nil
+	}
+	valueAt := p.at
+	if p.ended() {
+		return nil, p.fail(valueAt, `a value is missing here; for none at all write %s:""`, name)
+	}
+	v, err := p.value()
+	if err != nil {
+		return nil, err
+	}
+	n, msg := newTerm(name, op, v, start)
+	if msg != "" {
+		return nil, p.fail(start, "%s", msg)
+	}
+	return n, nil
+}
+
+// operator takes a comparison; "" if there is none.
+func (p *parser) operator() string {
+	for _, op := range []string{">=", "<=", "!=", ":", "=", ">", "<"} {
+		if strings.HasPrefix(p.text[p.at:], op) {
+			p.at += len(op)
+			return op
+		}
+	}
+	return ""
+}
+
+// ended reports whether a value cannot begin here.
+func (p *parser) ended() bool {
+	if p.at == len(p.text) {
+		return true
+	}
+	r, _ := utf8.DecodeRuneInString(p.text[p.at:])
+	return unicode.IsSpace(r) || r == '(' || r == ')'
+}
+
+// value reads a word up to the next space or parenthesis. Parts of it, or all of it, may be quoted.
+func (p *parser) value() (*value, error) {
+	v := &value{}
+	for !p.ended() {
+		if p.text[p.at] != '"' {
+			_, n := utf8.DecodeRuneInString(p.text[p.at:])
+			v.add(p.text[p.at:p.at+n], false)
+			p.at += n
+			continue
+		}
+		quoted, n := unquote(p.text[p.at:])
+		if n == 0 {
+			return nil, p.fail(p.at, `this quote is not closed: put a " behind the text; within it write \" for a quote and \\ for a backslash`)
+		}
+		v.add(quoted, true)
+		p.at += n
+	}
+	p.space()
+	return v, nil
+}
