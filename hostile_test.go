@@ -31,6 +31,7 @@ var hostileCalls = map[string]map[string]func(h *hostile){
 	"inspector": hostileInspector,
 	"lists":     hostileLists,
 	"bulk":      hostileBulk,
+	"records":   hostileRecords,
 	"mux":       hostileMux,
 	"server":    hostileServer,
 	"scheduler": hostileScheduler,

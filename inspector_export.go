@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -213,8 +214,14 @@ func importError(code rdb.Code, call error, id string) error {
 	return fmt.Errorf("asynq: cannot replace task %q: %s: try again when that is over", id, why)
 }
 
+// lastTime is the last one that pending_since can hold, in nanoseconds.
+var lastTime = time.Unix(0, math.MaxInt64)
+
 // stored is the task as it is to be kept.
 func (r *TaskRecord) stored(keys wire.Queue) (*rdb.StoredTask, error) {
+	if r == nil {
+		return nil, errors.New("asynq: cannot import task: the record is nil")
+	}
 	fail := func(format string, args ...any) (*rdb.StoredTask, error) {
 		return nil, fmt.Errorf("asynq: cannot import task %q: %s", r.ID, fmt.Sprintf(format, args...))
 	}
@@ -229,6 +236,12 @@ func (r *TaskRecord) stored(keys wire.Queue) (*rdb.StoredTask, error) {
 		return fail("nobody would work on an active task: import it as pending or archived")
 	case r.State == TaskStateAggregating && r.Group == "":
 		return fail("an aggregating task needs a group")
+	case r.MaxRetry < 0 || r.MaxRetry > math.MaxInt32 || r.Retried < 0 || r.Retried > math.MaxInt32:
+		return fail("its retries must be from 0 to %d", math.MaxInt32)
+	case r.Timeout < 0 || r.Retention < 0:
+		return fail("its timeout and its retention must not be negative")
+	case !r.At.IsZero() && (r.At.Unix() < 0 || r.At.After(lastTime)):
+		return fail("its time must be from 1970 to %d", lastTime.Year())
 	}
 	if _, err := wire.ParseState(r.State.String()); err != nil {
 		return fail("there is no such state")
