@@ -75,6 +75,11 @@ func (f fetcher) faults(b *base) (*faults, error) {
 			}
 		}
 	}
+	return found.with(groups), nil
+}
+
+// with takes groups over, the largest first.
+func (found *faults) with(groups map[string]*fault) *faults {
 	for _, g := range groups {
 		slices.SortStableFunc(g.samples, func(a, b *asynq.TaskInfo) int { return b.LastFailedAt.Compare(a.LastFailedAt) })
 		found.groups = append(found.groups, g)
@@ -82,7 +87,7 @@ func (f fetcher) faults(b *base) (*faults, error) {
 	slices.SortFunc(found.groups, func(a, b *fault) int {
 		return cmp.Or(cmp.Compare(b.count, a.count), b.newest.LastFailedAt.Compare(a.newest.LastFailedAt), cmp.Compare(a.key(), b.key()))
 	})
-	return found, nil
+	return found
 }
 
 func add(groups map[string]*fault, task *asynq.TaskInfo) {

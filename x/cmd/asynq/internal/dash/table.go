@@ -1,6 +1,7 @@
 package dash
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -14,8 +15,8 @@ type column struct {
 	rank int
 	// least is the width below which a column that stretches is not squeezed; 0 for columns that keep their width.
 	least int
-	// yields says that the column is squeezed before the others that stretch.
-	yields bool
+	// yields says which of the columns that stretch are squeezed first: those where it is highest.
+	yields int
 	// most bounds the width; 0 means no bound. A column that stretches also takes what is left over.
 	most int
 }
@@ -128,7 +129,7 @@ func total(widths []int) int {
 	return max(0, sum)
 }
 
-// squeeze takes over cells from the columns that stretch, first those that yield and then the widest, if they can give that many.
+// squeeze takes over cells from the columns that stretch, those that yield the most and then the widest, if they can give that many.
 func squeeze(cols []column, widths []int, over int) bool {
 	room := 0
 	for i, c := range cols {
@@ -145,7 +146,7 @@ func squeeze(cols []column, widths []int, over int) bool {
 			if c.least == 0 || widths[i] <= c.least {
 				continue
 			}
-			if widest < 0 || c.yields && !cols[widest].yields || c.yields == cols[widest].yields && widths[i] > widths[widest] {
+			if widest < 0 || cmp.Or(cmp.Compare(c.yields, cols[widest].yields), cmp.Compare(widths[i], widths[widest])) > 0 {
 				widest = i
 			}
 		}

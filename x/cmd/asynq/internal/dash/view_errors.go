@@ -27,8 +27,8 @@ func (m *model) listFaults() listing {
 		l.info = fmt.Sprintf("%s among %s looked at, there are more", plural(len(b.faults.groups), "kind"), plural(b.faults.tasks, "task"))
 	}
 	l.cols = []column{
-		{title: "TASKS", right: true}, {title: "", rank: 3}, {title: "TYPE", least: 10, most: 36}, {title: "ARCHIVED", right: true, rank: 2},
-		{title: "LAST AGO", right: true, rank: 1}, {title: "QUEUES", rank: 4, least: 8, most: 24}, {title: "ERROR", least: 20},
+		{title: "TASKS", right: true}, {title: "", rank: 3}, {title: "TYPE", least: 12, most: 36, yields: 1}, {title: "ARCHIVED", right: true, rank: 2},
+		{title: "LAST AGO", right: true, rank: 1}, {title: "QUEUES", rank: 4, least: 8, most: 24}, {title: "ERROR", least: 30},
 	}
 	most := 1
 	for _, g := range b.faults.groups {
@@ -86,8 +86,8 @@ func (m *model) showFault() listing {
 	}
 	l.head = append(l.head, "")
 	l.cols = []column{
-		{title: "ID", least: 9, most: 36, yields: true}, {title: "QUEUE", least: 6, most: 24}, {title: "STATE"}, {title: "FAILED AGO", right: true},
-		{title: "RETRIED", right: true, rank: 2}, {title: "ERROR", least: 12, rank: 1}, {title: "PAYLOAD", least: 8, rank: 3},
+		{title: "ID", least: 9, most: 36, yields: 2}, {title: "QUEUE", least: 6, most: 24}, {title: "STATE"}, {title: "FAILED AGO", right: true},
+		{title: "RETRIED", right: true, rank: 2}, {title: "ERROR", least: 20, rank: 1}, {title: "PAYLOAD", least: 8, rank: 3, yields: 1},
 	}
 	now := m.now()
 	for _, t := range g.samples {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/asynq-go/asynq"
+	"github.com/charmbracelet/x/ansi"
 )
 
 const sparkWidth = 12
@@ -23,7 +24,7 @@ func (m *model) listQueues() listing {
 		number(busy), plural(slots, "slot"))
 	l.head = m.panels()
 	l.cols = []column{
-		{title: "QUEUE", least: 8, most: 40}, {title: "NOTE", rank: 2, most: 24},
+		{title: "QUEUE", least: 8, most: 40}, {title: "NOTE", rank: 2, least: 9, most: 40, yields: 1},
 		{title: "PENDING", right: true}, {title: "ACTIVE", right: true}, {title: "SCHED", right: true, rank: 4},
 		{title: "RETRY", right: true}, {title: "ARCHIVED", right: true, rank: 1}, {title: "COMPLETED", right: true, rank: 6},
 		{title: "GROUPED", right: true, rank: 7}, {title: "WAIT", right: true, rank: 2},
@@ -135,6 +136,9 @@ func (m *model) panels() []string {
 
 func (m *model) panel(title, value, most string, s series, t tone, w, h int) []string {
 	left := m.theme.paint(dimTone, title+" ") + m.theme.paint(strongTone, value)
+	if ansi.StringWidth(left)+ansi.StringWidth(most)+2 > w {
+		most = ""
+	}
 	lines := []string{spread(left, m.theme.paint(dimTone, most), w)}
 	for _, l := range graph(s, w, h) {
 		lines = append(lines, m.theme.paint(t, l))

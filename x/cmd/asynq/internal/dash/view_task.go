@@ -66,6 +66,10 @@ func (m *model) taskDoc(t *asynq.TaskInfo) []string {
 			lines = append(lines, " "+th.paint(badTone, line))
 		}
 	}
+	lines = append(lines, m.block("Payload", t.Payload, w)...)
+	if len(t.Result) > 0 || t.State == asynq.TaskStateCompleted {
+		lines = append(lines, m.block("Result", t.Result, w)...)
+	}
 	if len(t.Headers) > 0 {
 		lines = append(lines, th.section("Headers", "")...)
 		var all []fact
@@ -73,10 +77,6 @@ func (m *model) taskDoc(t *asynq.TaskInfo) []string {
 			all = append(all, fact{cleanLine(k), text(clean(t.Headers[k]))})
 		}
 		lines = append(lines, th.facts(all, w)...)
-	}
-	lines = append(lines, m.block("Payload", t.Payload, w)...)
-	if len(t.Result) > 0 || t.State == asynq.TaskStateCompleted {
-		lines = append(lines, m.block("Result", t.Result, w)...)
 	}
 	return lines
 }

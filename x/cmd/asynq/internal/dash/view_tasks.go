@@ -109,7 +109,12 @@ func (m *model) stateBar(w int) string {
 	}
 	best := bar(3, counted)
 	if ansi.StringWidth(best) > w {
-		best = bar(1, counted)
+		best = bar(2, func(s asynq.TaskState, here bool) string {
+			if q == nil || count(q, s) == 0 {
+				return paint(s.String(), "", here)
+			}
+			return paint(s.String(), short(float64(count(q, s))), here)
+		})
 	}
 	if ansi.StringWidth(best) > w {
 		best = bar(1, func(s asynq.TaskState, here bool) string {
@@ -132,9 +137,9 @@ func (m *model) stateBar(w int) string {
 
 // taskColumns are the columns of tasks in a state.
 func taskColumns(s asynq.TaskState) []column {
-	id, typename := column{title: "ID", least: 9, most: 36, yields: true}, column{title: "TYPE", least: 8, most: 40}
-	data := column{title: "PAYLOAD", least: 8, rank: 2}
-	failed := column{title: "LAST ERROR", least: 14, rank: 1}
+	id, typename := column{title: "ID", least: 9, most: 36, yields: 2}, column{title: "TYPE", least: 8, most: 40}
+	data := column{title: "PAYLOAD", least: 8, rank: 2, yields: 1}
+	failed := column{title: "LAST ERROR", least: 20, rank: 1}
 	right := func(title string, rank int) column { return column{title: title, right: true, rank: rank} }
 	switch s {
 	case asynq.TaskStateActive:
