@@ -8,7 +8,10 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-const sparkWidth = 12
+const (
+	sparkWidth   = 12
+	queueColumns = 17
+)
 
 func (m *model) listQueues() listing {
 	l := listing{crumb: m.theme.paint(strongTone, "All queues"), empty: "There are no queues yet: the first task that is enqueued makes one."}
@@ -24,7 +27,7 @@ func (m *model) listQueues() listing {
 		number(busy), plural(slots, "slot"))
 	l.head = m.panels()
 	l.cols = []column{
-		{title: "QUEUE", least: 8, most: 40}, {title: "NOTE", rank: 2, least: 9, most: 40, yields: 1},
+		{title: "QUEUE", least: 16, most: 40}, {title: "NOTE", rank: 2, least: 9, most: 40, yields: 1},
 		{title: "PENDING", right: true}, {title: "ACTIVE", right: true}, {title: "SCHED", right: true, rank: 4},
 		{title: "RETRY", right: true}, {title: "ARCHIVED", right: true, rank: 1}, {title: "COMPLETED", right: true, rank: 6},
 		{title: "GROUPED", right: true, rank: 7}, {title: "WAIT", right: true, rank: 2},
@@ -54,7 +57,7 @@ func (m *model) queueRow(q queueRow, served bool) row {
 	name := text(cleanLine(q.name))
 	if q.info == nil {
 		r.cells = []cell{name, toned(cleanLine(q.err.Error()), badTone)}
-		for range 15 {
+		for range queueColumns - len(r.cells) {
 			r.cells = append(r.cells, toned("?", dimTone))
 		}
 		return r

@@ -109,7 +109,7 @@ func (m *model) stateBar(w int) string {
 	}
 	best := bar(3, counted)
 	if ansi.StringWidth(best) > w {
-		best = bar(2, func(s asynq.TaskState, here bool) string {
+		best = bar(1, func(s asynq.TaskState, here bool) string {
 			if q == nil || count(q, s) == 0 {
 				return paint(s.String(), "", here)
 			}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/conn"
+)
+
+// completeWithin is for how long a shell waits for names from Redis.
+const completeWithin = 500 * time.Millisecond
+
+// maxCompletions bounds what a shell is given to choose from.
+const maxCompletions = 1000
+
+// ask completes with what Redis knows. Nobody sees an error here: there is then nothing to choose from.
+func (a *app) ask(cmd *cobra.Command, begun string, names func(*asynq.Inspector) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	parent := cmd.Context()
+	if parent == nil {
+		parent = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(parent, completeWithin)
+	defer cancel()
+	i, err := a.inspector(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	found, err := names(i.WithContext(ctx))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	found = slices.DeleteFunc(found, func(name string) bool {
+		return !strings.HasPrefix(name, begun) || strings.ContainsFunc(name, unicode.IsControl) // a shell takes those for something else
+	})
+	return found[:min(len(found), maxCompletions)], cobra.ShellCompDirectiveNoFileComp
+}
+
+// queueNames completes arguments with the queues that are not named yet.
+func (a *app) queueNames(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return a.ask(cmd, begun, func(i *asynq.Inspector) ([]string, error) {
+		names, err := i.Queues()
+		return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), err
+	})
+}
+
+// groupNames completes with the groups of the queue that --queue names.
+func (a *app) groupNames(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	queues := queuesOf(cmd)
+	if len(queues) == 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.ask(cmd, begun, func(i *asynq.Inspector) ([]string, error) {
+		var names []string
+		for _, queue := range queues {
+			groups, err := i.Groups(queue)
+			if err != nil {
+				return names, err
+			}
+			for _, g := range groups {
+				names = append(names, g.Group)
+			}
+		}
+		return names, nil
+	})
+}
+
+// queuesOf is the value of --queue, be it one or several.
+func queuesOf(cmd *cobra.Command) []string {
+	if names, err := cmd.Flags().GetStringSlice("queue"); err == nil {
+		return names
+	}
+	if names, err := cmd.Flags().GetStringArray("queue"); err == nil {
+		return names
+	}
+	if name, err := cmd.Flags().GetString("queue"); err == nil && name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
+// states are the names of the states of tasks.
+var states = []string{
+	asynq.TaskStateActive.String(), asynq.TaskStatePending.String(), asynq.TaskStateAggregating.String(), asynq.TaskStateScheduled.String(),
+	asynq.TaskStateRetry.String(), asynq.TaskStateArchived.String(), asynq.TaskStateCompleted.String(),
+}
+
+// completeFlags has --queue, --state and --group of a command completed, those of them that it has.
+func (a *app) completeFlags(cmd *cobra.Command) {
+	none := cobra.ShellCompDirectiveNoFileComp
+	for name, complete := range map[string]cobra.CompletionFunc{
+		"queue": a.queueNames, "state": cobra.FixedCompletions(states, none), "group": a.groupNames,
+	} {
+		if cmd.Flags().Lookup(name) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(name, complete) // it fails for a flag that has one already
+		}
+	}
+	for _, c := range cmd.Commands() {
+		a.completeFlags(c)
+	}
+}
+
+func (a *app) contextNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	f, err := conn.LoadFile(cmd.Flags(), a.Env)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return f.Names(), cobra.ShellCompDirectiveNoFileComp
+}

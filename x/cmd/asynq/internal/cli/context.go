@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/conn"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
+)
+
+func newContext(a *app) *cobra.Command {
+	return group("context", "Look at the named contexts of the configuration file, and choose one",
+		newContextLs(a), newContextUse(a), newContextShow(a))
+}
+
+// contextRow is a context as programs see it.
+type contextRow struct {
+	Name    string `json:"name"`
+	Current bool   `json:"current"`
+	Server  string `json:"server"`
+}
+
+var contextColumns = []out.Column[contextRow]{
+	{Head: "CURRENT", Cell: func(c contextRow) string {
+		if c.Current {
+			return "*"
+		}
+		return ""
+	}},
+	{Head: "NAME", Cell: func(c contextRow) string { return c.Name }},
+	{Head: "SERVER", Cell: func(c contextRow) string { return c.Server }},
+}
+
+func newContextLs(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the contexts",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f, err := conn.LoadFile(cmd.Flags(), a.Env)
+			if err != nil {
+				return err
+			}
+			current := f.Chosen(cmd.Flags(), a.Env)
+			var rows []contextRow
+			for _, name := range f.Names() {
+				rows = append(rows, contextRow{Name: name, Current: name == current, Server: conn.Server(f.Contexts[name])})
+			}
+			return list(a, cmd, contextColumns, func(context.Context) iter.Seq2[contextRow, error] { return all(rows) })
+		},
+	}
+	addListing(cmd)
+	return cmd
+}
+
+func newContextUse(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:               "use NAME",
+		Short:             "Choose the context for later commands",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.contextNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, err := conn.LoadFile(cmd.Flags(), a.Env)
+			if err != nil {
+				return err
+			}
+			if _, ok := f.Contexts[args[0]]; !ok {
+				return notFound("no context %q in %s", args[0], f.Path)
+			}
+			if err := f.Use(args[0]); err != nil {
+				return err
+			}
+			a.say("context %q is used from now on", args[0])
+			return nil
+		},
+	}
+}
+
+// settingRow is what holds for a setting, as programs see it.
+type settingRow struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	From  string `json:"from"`
+}
+
+var settingColumns = []out.Column[settingRow]{
+	{Head: "SETTING", Cell: func(s settingRow) string { return s.Name }},
+	{Head: "VALUE", Cell: func(s settingRow) string { return s.Value }},
+	{Head: "FROM", Cell: func(s settingRow) string { return s.From }},
+}
+
+func newContextShow(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show the settings of the connection, and where they come from",
+		Long:  "Show the settings of the connection, and where they come from: a flag, the environment, a context or the file. Passwords are not shown.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := a.settings(cmd)
+			if err != nil {
+				return err
+			}
+			var rows []settingRow
+			for _, s := range config.Settings() {
+				rows = append(rows, settingRow(s))
+			}
+			return list(a, cmd, settingColumns, func(context.Context) iter.Seq2[settingRow, error] { return all(rows) })
+		},
+	}
+	addListing(cmd)
+	return cmd
+}

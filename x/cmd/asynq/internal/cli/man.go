@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+func newMan(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:    "man",
+		Short:  "Write the manual pages",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, _ := cmd.Flags().GetString("dir")
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return err
+			}
+			// The date is that of the build, so that the same source gives the same pages.
+			date := time.Unix(0, 0).UTC()
+			if text, ok := a.Env("SOURCE_DATE_EPOCH"); ok {
+				seconds, err := strconv.ParseInt(text, 10, 64)
+				if err != nil {
+					return usage("SOURCE_DATE_EPOCH %q is not a number of seconds", text)
+				}
+				date = time.Unix(seconds, 0).UTC()
+			}
+			root := cmd.Root()
+			root.DisableAutoGenTag = true
+			header := &doc.GenManHeader{Title: "ASYNQ", Section: "1", Source: "asynq", Manual: "asynq", Date: &date}
+			if err := doc.GenManTree(root, header, dir); err != nil {
+				return fmt.Errorf("writing manual pages: %w", err)
+			}
+			a.say("manual pages written to %s", dir)
+			return nil
+		},
+	}
+	cmd.Flags().String("dir", ".", "directory to write to")
+	return cmd
+}

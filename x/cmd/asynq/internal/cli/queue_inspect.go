@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
+)
+
+func newQueueInspect(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "inspect QUEUE…",
+		Short:             "Show all that is known of queues",
+		Example:           "  asynq queue inspect mail reports",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.queueNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := a.output(cmd)
+			if err != nil {
+				return err
+			}
+			i, err := a.inspector(cmd)
+			if err != nil {
+				return err
+			}
+			return a.watched(cmd, o, func(w io.Writer) error {
+				rows := queueRows(a, i, args)
+				if !o.IsTable() {
+					return out.List(w, o, nil, rows)
+				}
+				return queueBlocks(w, o, rows)
+			})
+		},
+	}
+	addOutput(cmd)
+	addWatch(cmd)
+	return cmd
+}
+
+// queueBlocks writes a block of lines for each queue.
+func queueBlocks(w io.Writer, o out.Options, rows iter.Seq2[*queueRow, error]) error {
+	first := true
+	for q, err := range rows {
+		if err != nil {
+			return err
+		}
+		if !first {
+			fmt.Fprintln(w)
+		}
+		first = false
+		err = out.Fields(w, o, []out.Field{
+			{Name: "Queue", Value: q.Queue},
+			{Name: "State", Value: q.state()},
+			{Name: "Size", Value: q.Size},
+			{Name: "Groups", Value: q.Groups},
+			{Name: "Latency", Value: q.DisplayLatency},
+			{Name: "Memory", Value: out.Bytes(q.MemoryUsage)},
+			{},
+			{Name: "Active", Value: q.Active},
+			{Name: "Pending", Value: q.Pending},
+			{Name: "Aggregating", Value: q.Aggregating},
+			{Name: "Scheduled", Value: q.Scheduled},
+			{Name: "Retry", Value: q.Retry},
+			{Name: "Archived", Value: q.Archived},
+			{Name: "Completed", Value: q.Completed},
+			{},
+			{Name: "Processed today", Value: q.Processed},
+			{Name: "Failed today", Value: q.Failed},
+			{Name: "Error rate today", Value: errorRate(q.Processed, q.Failed)},
+			{Name: "Processed in all", Value: q.ProcessedTotal},
+			{Name: "Failed in all", Value: q.FailedTotal},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errorRate is the part that failed; "-" of nothing.
+func errorRate(processed, failed int) string {
+	if processed == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f%%", 100*float64(failed)/float64(processed))
+}
+
+// dayRow is a day of a queue as programs see it.
+type dayRow struct {
+	Queue     string `json:"queue"`
+	Date      string `json:"date"`
+	Processed int    `json:"processed"`
+	Succeeded int    `json:"succeeded"`
+	Failed    int    `json:"failed"`
+}
+
+var dayColumns = []out.Column[*dayRow]{
+	{Head: "QUEUE", Cell: func(d *dayRow) string { return d.Queue }},
+	{Head: "DATE (UTC)", Cell: func(d *dayRow) string { return d.Date }},
+	count("PROCESSED", out.Plain, func(d *dayRow) int { return d.Processed }),
+	count("SUCCEEDED", out.Plain, func(d *dayRow) int { return d.Succeeded }),
+	count("FAILED", out.Bad, func(d *dayRow) int { return d.Failed }),
+	{Head: "ERROR RATE", Right: true, Cell: func(d *dayRow) string { return errorRate(d.Processed, d.Failed) }},
+}
+
+func newQueueHistory(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "history QUEUE…",
+		Short:             "Show how many tasks were processed on each of the last days",
+		Example:           "  asynq queue history mail --days 30",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.queueNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			days, _ := cmd.Flags().GetInt("days")
+			if days < 1 || days > maxDays {
+				return usage("--days must be from 1 to %d: older numbers are not kept", maxDays)
+			}
+			return listOf(a, cmd, dayColumns, args, func(i *asynq.Inspector, queue string) ([]*dayRow, error) {
+				history, err := i.History(queue, days)
+				if err != nil {
+					return nil, inQueue(queue, err)
+				}
+				rows := make([]*dayRow, len(history))
+				for n, d := range history {
+					rows[n] = &dayRow{
+						Queue: d.Queue, Date: d.Date.Format(time.DateOnly), Processed: d.Processed, Succeeded: d.Processed - d.Failed, Failed: d.Failed,
+					}
+				}
+				return rows, nil
+			})
+		},
+	}
+	cmd.Flags().IntP("days", "x", 10, "number of days, today's first")
+	addListing(cmd)
+	return cmd
+}
+
+// maxDays is for how long numbers are kept.
+const maxDays = 90

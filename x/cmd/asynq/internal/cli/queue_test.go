@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq"
+)
+
+// seedQueues makes three queues with tasks in several states.
+func seedQueues(w *world) {
+	w.t.Helper()
+	for range 3 {
+		w.enqueue("email:welcome", `{"user":1}`, asynq.Queue("mail"))
+	}
+	w.enqueue("email:later", "", asynq.Queue("mail"), asynq.ProcessIn(time.Hour))
+	w.enqueue("report", "", asynq.Queue("reports"), asynq.Group("daily"))
+	info := w.enqueue("sync", "", asynq.Queue("default"))
+	if err := w.inspector.ArchiveTask("default", info.ID); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.inspector.PauseQueue("reports"); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestQueueLs(t *testing.T) {
+	w := newWorld(t)
+	w.golden("queue_ls_empty", w.run("queue", "ls"))
+	seedQueues(w)
+	w.golden("queue_ls", w.run("queue", "ls"))
+	w.golden("queue_ls_wide", w.run("queue", "ls", "-o", "wide", "--no-headers"))
+	w.golden("queue_ls_json", w.run("queue", "ls", "-o", "json", "--filter", "queue=mail"))
+	w.golden("queue_ls_ndjson", w.run("queue", "ls", "-o", "ndjson"))
+	w.golden("queue_ls_yaml", w.run("queue", "ls", "-o", "yaml", "--filter", "size>=1 queue=r*"))
+	w.golden("queue_ls_template", w.run("queue", "ls", "-o", "template={{.queue}}={{.size}}{{if gt .pending 2}} busy{{end}}"))
+	w.golden("queue_ls_bad_filter", w.run("queue", "ls", "--filter", "colour=red"))
+	w.golden("queue_ls_bad_format", w.run("queue", "ls", "-o", "xml"))
+}
+
+func TestQueueLsBroken(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	key := w.namespace + ":{mail}:pending"
+	if err := w.redis.Del(t.Context(), key).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.redis.Set(t.Context(), key, "not a list", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	r := w.run("queue", "ls", "-o", "template={{.queue}}")
+	if r.out != "default\nreports\n" || r.code != ExitFailed || !strings.Contains(r.err, `queue "mail"`) {
+		t.Errorf("got %+v; want the other two queues, and an error that names the broken one", r)
+	}
+}
+
+func TestQueueInspect(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	w.golden("queue_inspect", w.run("queue", "inspect", "mail", "reports"))
+	w.golden("queue_inspect_missing", w.run("queue", "inspect", "none", "reports", "-o", "json"))
+}
+
+func TestQueueHistory(t *testing.T) {
+	w := newWorld(t)
+	w.work("mail", 3, 1)
+	w.golden("queue_history", w.run("queue", "history", "mail", "-x", "3"))
+	w.golden("queue_history_ndjson", w.run("queue", "history", "mail", "none", "--days", "2", "-o", "ndjson"))
+	w.golden("queue_history_too_long", w.run("queue", "history", "mail", "--days", "91"))
+}
+
+func TestQueuePauseResume(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	w.golden("queue_pause", w.run("queue", "pause", "mail", "none", "reports"))
+	if q, err := w.inspector.GetQueueInfo("mail"); err != nil || !q.Paused {
+		t.Errorf("queue mail: %+v, %v; want it paused", q, err)
+	}
+	w.golden("queue_resume", w.run("queue", "unpause", "mail", "default"))
+	if q, err := w.inspector.GetQueueInfo("mail"); err != nil || q.Paused {
+		t.Errorf("queue mail: %+v, %v; want it to run", q, err)
+	}
+}
+
+func TestQueueRemove(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	w.golden("queue_remove_full", w.run("queue", "remove", "mail"))
+	w.golden("queue_remove_nobody_to_ask", w.run("queue", "rm", "mail", "--force"))
+	w.golden("queue_remove_dry_run", w.run("queue", "delete", "mail", "none", "--force", "--dry-run"))
+	w.inTerminal, w.in = true, "n\n"
+	w.golden("queue_remove_no", w.run("queue", "remove", "mail", "--force"))
+	if names, err := w.inspector.Queues(); err != nil || len(names) != 3 {
+		t.Fatalf("queues %v, %v; want all three still", names, err)
+	}
+	w.in = "y\n"
+	w.golden("queue_remove_yes", w.run("queue", "remove", "mail", "--force"))
+	w.inTerminal, w.in = false, ""
+	w.golden("queue_remove_flag", w.run("queue", "remove", "default", "none", "-f", "--yes"))
+	if names, err := w.inspector.Queues(); err != nil || len(names) != 1 {
+		t.Errorf("queues %v, %v; want one left", names, err)
+	}
+}
+
+// Several questions are answered by several lines of one input.
+func TestQueueRemoveAsksForEach(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	w.inTerminal, w.in = true, "n\ny\n"
+	r := w.run("queue", "remove", "mail", "default", "--force")
+	if names, err := w.inspector.Queues(); err != nil || strings.Join(names, " ") != "mail reports" || r.code != ExitFailed {
+		t.Errorf("queues %v, %v, %+v; want only the second removed", names, err, r)
+	}
+}
+
+func TestQueueTop(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	w.golden("queue_top_once", w.run("queue", "top", "--once", "--interval", "100ms", "-o", "wide"))
+	r := w.run("queue", "top", "--once", "--interval", "100ms", "-o", "ndjson", "--filter", "queue=mail")
+	if !strings.Contains(r.out, `"processed_per_second":0,`) || strings.Count(r.out, "\n") != 1 || r.code != ExitDone {
+		t.Errorf("got %+v; want one line with a rate of 0", r)
+	}
+}
+
+// The busiest queue comes first, and a rate is by the clock of Redis.
+func TestTopRates(t *testing.T) {
+	then := time.Now()
+	before := &asynq.QueueInfo{Queue: "q", Size: 10, ProcessedTotal: 100, FailedTotal: 5, Timestamp: then}
+	row := newTopRow(&asynq.QueueInfo{Queue: "q", Size: 6, ProcessedTotal: 120, FailedTotal: 6, Timestamp: then.Add(2 * time.Second)}, before)
+	if *row.Processed != 10 || *row.Failed != 0.5 || *row.Growth != -2 {
+		t.Errorf("rates %v, %v, %v; want 10, 0.5, -2", *row.Processed, *row.Failed, *row.Growth)
+	}
+	if row := newTopRow(&asynq.QueueInfo{Queue: "q", Timestamp: then.Add(time.Second)}, before); row.Processed != nil {
+		t.Errorf("rate %v of a queue that was made anew; want none", *row.Processed)
+	}
+}
+
+// A command with --watch draws again and again, and its interruption is no error.
+func TestWatch(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	ctx, cancel := context.WithCancel(t.Context())
+	drawn := newSignalWriter("default", 3, cancel)
+	code := Run(ctx, []string{"--uri", redisAddr, "--namespace", w.namespace, "queue", "ls", "--watch=100ms"}, Streams{
+		In: strings.NewReader(""), Out: drawn, Err: io.Discard, OutIsTerminal: true, Env: func(string) (string, bool) { return "", false },
+	})
+	if text := drawn.String(); code != ExitDone || strings.Count(text, "\x1b[H") < 3 || !strings.Contains(text, "\x1b[33mpaused\x1b[0m") {
+		t.Errorf("exit code %d, drawn %q; want three tables in colour, each over the last", code, text)
+	}
+}
+
+func TestNoColor(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	w.outTerminal = true
+	if r := w.run("queue", "ls"); !strings.Contains(r.out, "\x1b[") {
+		t.Errorf("no colour on a terminal: %q", r.out)
+	}
+	w.env["NO_COLOR"] = "1"
+	if r := w.run("queue", "ls"); strings.Contains(r.out, "\x1b[") {
+		t.Errorf("colour with NO_COLOR: %q", r.out)
+	}
+}
+
+func TestOutputFromEnvironment(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	w.env["ASYNQ_OUTPUT"], w.env["ASYNQ_NO_HEADERS"] = "ndjson", "true"
+	if r := w.run("queue", "ls"); !strings.HasPrefix(r.out, `{"queue":"default","memory_usage_bytes":`) || strings.Contains(r.out, `"memory_usage_bytes":0`) {
+		t.Errorf("got %+v; want JSON with all fields", r)
+	}
+	if r := w.run("queue", "ls", "-o", "table"); strings.Contains(r.out, "QUEUE") {
+		t.Errorf("got %+v; want a table without headings", r)
+	}
+	w.env["ASYNQ_NO_HEADERS"] = "perhaps"
+	if r := w.run("queue", "ls"); r.code != ExitUsage || !strings.Contains(r.err, "ASYNQ_NO_HEADERS") {
+		t.Errorf("got %+v; want a complaint about the variable", r)
+	}
+}

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
+)
+
+// topRow is a queue with its rates. A rate is nil until the queue was seen twice.
+type topRow struct {
+	Queue          string   `json:"queue"`
+	Processed      *float64 `json:"processed_per_second"`
+	Failed         *float64 `json:"failed_per_second"`
+	Growth         *float64 `json:"growth_per_second"`
+	Size           int      `json:"size"`
+	Pending        int      `json:"pending"`
+	Active         int      `json:"active"`
+	Retry          int      `json:"retry"`
+	Archived       int      `json:"archived"`
+	LatencyMsec    int64    `json:"latency_msec"`
+	DisplayLatency string   `json:"display_latency"`
+	Paused         bool     `json:"paused"`
+}
+
+func rate(head string, style out.Style, of func(*topRow) *float64) out.Column[*topRow] {
+	return out.Column[*topRow]{
+		Head: head, Right: true,
+		Cell: func(row *topRow) string {
+			if r := of(row); r != nil {
+				return fmt.Sprintf("%.1f", *r)
+			}
+			return "-"
+		},
+		Style: func(row *topRow) out.Style {
+			if r := of(row); r == nil || *r == 0 {
+				return out.Faint
+			}
+			return style
+		},
+	}
+}
+
+var topColumns = []out.Column[*topRow]{
+	{Head: "QUEUE", Cell: func(q *topRow) string { return q.Queue }, Style: func(q *topRow) out.Style {
+		if q.Paused {
+			return out.Warn
+		}
+		return out.Plain
+	}},
+	rate("DONE/S", out.Good, func(q *topRow) *float64 { return q.Processed }),
+	rate("FAILED/S", out.Bad, func(q *topRow) *float64 { return q.Failed }),
+	rate("GROWTH/S", out.Warn, func(q *topRow) *float64 { return q.Growth }),
+	count("SIZE", out.Plain, func(q *topRow) int { return q.Size }),
+	count("PENDING", out.Plain, func(q *topRow) int { return q.Pending }),
+	count("ACTIVE", out.Good, func(q *topRow) int { return q.Active }),
+	count("RETRY", out.Warn, func(q *topRow) int { return q.Retry }),
+	count("ARCHIVED", out.Bad, func(q *topRow) int { return q.Archived }),
+	{Head: "LATENCY", Right: true, Cell: func(q *topRow) string { return q.DisplayLatency }},
+	wide(out.Column[*topRow]{Head: "PAUSED", Cell: func(q *topRow) string { return fmt.Sprint(q.Paused) }}),
+}
+
+func newQueueTop(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Watch the queues, the busiest first",
+		Long: `Watch the queues, the busiest first, until interrupted: how many attempts end a second (DONE/S), how many of them fail,
+and by how many tasks a second the queue grows. With --once the rates of one interval are shown, and the command ends.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.queueTop(cmd) },
+	}
+	cmd.Flags().DurationP("interval", "i", 2*time.Second, "over how long rates are measured")
+	cmd.Flags().Bool("once", false, "show one interval and end")
+	addOutput(cmd)
+	cmd.Flags().String("filter", "", "show only what this admits, for example 'pending>0 queue=mail:*' (JSON names; = != > >= < <= ~)")
+	return cmd
+}
+
+func (a *app) queueTop(cmd *cobra.Command) error {
+	o, err := a.output(cmd)
+	if err != nil {
+		return err
+	}
+	filter, err := out.ParseFilter(a.filter(cmd))
+	if err != nil {
+		return err
+	}
+	every, _ := cmd.Flags().GetDuration("interval")
+	if every < minWatch {
+		return usage("--interval must be at least %v", minWatch)
+	}
+	i, err := a.inspector(cmd)
+	if err != nil {
+		return err
+	}
+	t := &top{a: a, i: i.WithMemorySamples(0)}
+	draw := func(w io.Writer) error { return out.List(w, o, topColumns, out.Filtered(filter, t.next())) }
+	if once, _ := cmd.Flags().GetBool("once"); !once {
+		return a.redraw(cmd.Context(), every, o, draw)
+	}
+	for _, err := range t.next() {
+		if err != nil {
+			return err
+		}
+	}
+	if err := wait(cmd.Context(), every); err != nil {
+		return err
+	}
+	return draw(a.Out)
+}
+
+// wait lasts for d, or until ctx ends, which is its error.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// top remembers the queues as they were a moment ago.
+type top struct {
+	a    *app
+	i    *asynq.Inspector
+	last map[string]*asynq.QueueInfo
+}
+
+// next looks at the queues once more, and yields them with their rates since the last time.
+func (t *top) next() iter.Seq2[*topRow, error] {
+	return func(yield func(*topRow, error) bool) {
+		names, err := t.i.Queues()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		var rows []*topRow
+		now := make(map[string]*asynq.QueueInfo, len(names))
+		info, stop := ahead(names, t.i.GetQueueInfo)
+		defer stop()
+		broken := t.a.eachArg(names, func(name string) error {
+			q, err := info()
+			if err != nil {
+				return inQueue(name, err)
+			}
+			now[name] = q
+			rows = append(rows, newTopRow(q, t.last[name]))
+			return nil
+		})
+		t.last = now
+		slices.SortStableFunc(rows, func(a, b *topRow) int {
+			return cmp.Or(-cmp.Compare(valueOf(a.Processed), valueOf(b.Processed)), -cmp.Compare(a.Size, b.Size))
+		})
+		for _, row := range rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+		if broken != nil {
+			yield(nil, broken)
+		}
+	}
+}
+
+func newTopRow(q, last *asynq.QueueInfo) *topRow {
+	row := &topRow{
+		Queue: q.Queue, Size: q.Size, Pending: q.Pending, Active: q.Active, Retry: q.Retry, Archived: q.Archived, Paused: q.Paused,
+		LatencyMsec: q.Latency.Milliseconds(), DisplayLatency: displayLatency(q.Latency),
+	}
+	if last == nil {
+		return row
+	}
+	seconds := q.Timestamp.Sub(last.Timestamp).Seconds()
+	if seconds <= 0 {
+		return row
+	}
+	per := func(now, before int) *float64 {
+		r := float64(now-before) / seconds
+		return &r
+	}
+	row.Growth = per(q.Size, last.Size)
+	if q.ProcessedTotal >= last.ProcessedTotal && q.FailedTotal >= last.FailedTotal { // else the queue was removed and made anew
+		row.Processed, row.Failed = per(q.ProcessedTotal, last.ProcessedTotal), per(q.FailedTotal, last.FailedTotal)
+	}
+	return row
+}
+
+func valueOf(f *float64) float64 {
+	if f == nil {
+		return 0
+	}
+	return *f
+}

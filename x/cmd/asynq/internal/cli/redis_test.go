@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/asynq-go/asynq"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// redisAddr is where the redis-server of these tests is; "" if there is none on this machine.
+var redisAddr string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	QuietRedis()
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
+			fmt.Fprintln(os.Stderr, "no redis-server, and CI_REQUIRE_REDIS=1")
+			return 1
+		}
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("", "asynq-cli-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	addr, stop, err := startRedis(dir, "--save", "", "--appendonly", "no")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer stop()
+	redisAddr = addr
+	return m.Run()
+}
+
+// startRedis starts a redis-server on a free port, with more arguments than the usual ones, and waits until it answers.
+func startRedis(dir string, args ...string) (addr string, stop func(), err error) {
+	for range 5 { // another process may take the port first
+		if addr, stop, err = tryRedis(dir, args); err == nil {
+			return addr, stop, nil
+		}
+	}
+	return "", nil, err
+}
+
+func tryRedis(dir string, args []string) (addr string, stop func(), err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	addr = l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	args = append(args, "--bind", "127.0.0.1", "--port", port, "--dir", dir, "--logfile", "redis.log")
+	cmd := exec.Command("redis-server", args...)
+	dieWithParent(cmd)
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	stop = func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		late := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+		defer late.Stop()
+		_ = cmd.Wait()
+	}
+	c := redis.NewClient(&redis.Options{Addr: addr, DialerRetries: 1})
+	defer c.Close()
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-ticker.C {
+		info, err := c.Info(context.Background(), "server").Result()
+		if err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r", cmd.Process.Pid)) {
+			return addr, stop, nil
+		}
+	}
+	stop()
+	return "", nil, fmt.Errorf("redis-server does not answer at %s", addr)
+}
+
+// pollEvery is how often a state is looked at that tells nobody of its changes.
+const pollEvery = 5 * time.Millisecond
+
+var namespaces atomic.Int64
+
+// world is what a test has of its own: a namespace in Redis, and a way to run commands on it.
+type world struct {
+	t         *testing.T
+	namespace string
+	opt       asynq.RedisConnOpt
+	redis     *redis.Client
+	client    *asynq.Client
+	inspector *asynq.Inspector
+	home      string
+
+	// Of the next commands.
+	env         map[string]string
+	in          string
+	inTerminal  bool
+	outTerminal bool
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if redisAddr == "" {
+		t.Skip("no redis-server on this machine")
+	}
+	t.Parallel()
+	w := &world{t: t, namespace: fmt.Sprintf("t%d", namespaces.Add(1)), home: t.TempDir(), env: map[string]string{}}
+	w.redis = redis.NewClient(&redis.Options{Addr: redisAddr})
+	w.opt = asynq.WithNamespace(asynq.SharedRedisClient(w.redis), w.namespace)
+	w.client, w.inspector = asynq.NewClient(w.opt), asynq.NewInspector(w.opt)
+	t.Cleanup(func() { _ = w.redis.Close() })
+	return w
+}
+
+// result is what a command did.
+type result struct {
+	out, err string
+	code     int
+}
+
+// run runs a command on the test's namespace.
+func (w *world) run(args ...string) result {
+	w.t.Helper()
+	return w.raw(w.t.Context(), append([]string{"--uri", redisAddr, "--namespace", w.namespace}, args...)...)
+}
+
+// raw runs a command with nothing but what the test gives it.
+func (w *world) raw(ctx context.Context, args ...string) result {
+	w.t.Helper()
+	var out, err bytes.Buffer
+	code := Run(ctx, args, Streams{
+		In: strings.NewReader(w.in), Out: &out, Err: &err, InIsTerminal: w.inTerminal, OutIsTerminal: w.outTerminal,
+		Env: func(name string) (string, bool) {
+			if name == "HOME" {
+				return w.home, true
+			}
+			v, ok := w.env[name]
+			return v, ok
+		},
+	})
+	return result{out: out.String(), err: err.String(), code: code}
+}
+
+// enqueue enqueues a task.
+func (w *world) enqueue(typename, payload string, opts ...asynq.Option) *asynq.TaskInfo {
+	w.t.Helper()
+	info, err := w.client.Enqueue(asynq.NewTask(typename, []byte(payload)), opts...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return info
+}
+
+// variable is what differs from run to run, and what stands for it. A replacement has a fixed width where a table aligns it.
+var variable = []struct {
+	pattern *regexp.Regexp
+	with    string
+}{
+	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "<uuid>"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "<time>"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "<date>"},
+	{regexp.MustCompile(`(memory_usage_bytes"?: ?)\d+`), "${1}<n>"},
+	{regexp.MustCompile(`(latency_msec"?: ?)\d+`), "${1}<n>"},
+	{regexp.MustCompile(`(display_latency"?: ?"?)[\dhm.µs]+`), "${1}<duration>"},
+	{regexp.MustCompile(` +\d[\dhm.µ]*s\b`), "  <duration>"},
+	{regexp.MustCompile(` +\d[\d.]* (B|KiB|MiB|GiB)\b`), "  <size>"},
+	{regexp.MustCompile(`("(?:memory_bytes|peak_memory_bytes|max_memory_bytes|uptime_days|connections|pid)": )\d+`), "${1}<n>"},
+	{regexp.MustCompile(`((?:Uptime|Connections|Peak memory|Memory|Memory limit): +).*`), "${1}<n>"},
+	{regexp.MustCompile(`(Version: +|"version": ")\d[\d.]*`), "${1}<version>"},
+	{regexp.MustCompile(`("?pid"?: )\d+`), "${1}<n>"},
+	{regexp.MustCompile(`(?m)^("?  host"?:|- host:) .*`), "$1 <host>"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "<addr>"},
+}
+
+// golden compares what a command did with the file of that name in testdata.
+func (w *world) golden(name string, r result) {
+	w.t.Helper()
+	text := fmt.Sprintf("exit %d\n--- stdout\n%s--- stderr\n%s", r.code, r.out, r.err)
+	for _, v := range variable {
+		text = v.pattern.ReplaceAllString(text, v.with)
+	}
+	text = strings.ReplaceAll(text, w.namespace+":{", "<namespace>:{")
+	host, _ := os.Hostname()
+	text = regexp.MustCompile(`(?m)^HOST +PID +`).ReplaceAllString(text, "HOST    PID  ")
+	text = regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(host)+` +\d+ +`).ReplaceAllString(text, "<host>  <n>  ")
+	text = strings.ReplaceAll(text, host, "<host>")
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			w.t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		w.t.Fatalf("%v: make it with go test -update", err)
+	}
+	if diff := cmp.Diff(string(want), text); diff != "" {
+		w.t.Errorf("%s differs (-want +got), see go test -update:\n%s", path, diff)
+	}
+}

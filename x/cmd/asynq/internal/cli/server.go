@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
+)
+
+func newServer(a *app) *cobra.Command {
+	return group("server", "Look at running servers", newServerLs(a))
+}
+
+// serverRow is a server as programs see it.
+type serverRow struct {
+	ID             string         `json:"id"`
+	Host           string         `json:"host"`
+	PID            int            `json:"pid"`
+	Concurrency    int            `json:"concurrency"`
+	Queues         map[string]int `json:"queue_priorities"`
+	StrictPriority bool           `json:"strict_priority_enabled"`
+	Started        time.Time      `json:"start_time"`
+	Status         string         `json:"status"`
+	Workers        []workerRow    `json:"active_workers"`
+}
+
+// workerRow is what a server works on.
+type workerRow struct {
+	TaskID   string    `json:"task_id"`
+	Queue    string    `json:"queue"`
+	TaskType string    `json:"task_type"`
+	Payload  []byte    `json:"task_payload"`
+	Started  time.Time `json:"start_time"`
+	Deadline time.Time `json:"deadline,omitzero"`
+}
+
+func newServerRow(s *asynq.ServerInfo) *serverRow {
+	row := &serverRow{
+		ID: s.ID, Host: s.Host, PID: s.PID, Concurrency: s.Concurrency, Queues: s.Queues, StrictPriority: s.StrictPriority,
+		Started: s.Started, Status: s.Status, Workers: make([]workerRow, len(s.ActiveWorkers)),
+	}
+	for n, w := range s.ActiveWorkers {
+		row.Workers[n] = workerRow{
+			TaskID: w.TaskID, Queue: w.Queue, TaskType: w.TaskType, Payload: w.TaskPayload, Started: w.Started, Deadline: w.Deadline,
+		}
+	}
+	return row
+}
+
+// queues with their priorities, the highest first.
+func (s *serverRow) queues() string {
+	names := slices.Sorted(maps.Keys(s.Queues))
+	slices.SortStableFunc(names, func(a, b string) int { return s.Queues[b] - s.Queues[a] })
+	for n, name := range names {
+		names[n] = fmt.Sprintf("%s:%d", name, s.Queues[name])
+	}
+	return strings.Join(names, " ")
+}
+
+var serverColumns = []out.Column[*serverRow]{
+	{Head: "HOST", Cell: func(s *serverRow) string { return s.Host }},
+	{Head: "PID", Right: true, Cell: func(s *serverRow) string { return fmt.Sprint(s.PID) }},
+	{Head: "STATE", Cell: func(s *serverRow) string { return s.Status }, Style: func(s *serverRow) out.Style {
+		if s.Status == "active" {
+			return out.Good
+		}
+		return out.Warn
+	}},
+	{Head: "ACTIVE WORKERS", Right: true, Cell: func(s *serverRow) string { return fmt.Sprintf("%d/%d", len(s.Workers), s.Concurrency) }},
+	{Head: "QUEUES", Cell: (*serverRow).queues},
+	{Head: "STARTED", Cell: func(s *serverRow) string { return out.Time(s.Started) }},
+	{Head: "STRICT", Wide: true, Cell: func(s *serverRow) string { return fmt.Sprint(s.StrictPriority) }},
+	{Head: "ID", Wide: true, Cell: func(s *serverRow) string { return s.ID }},
+}
+
+func newServerLs(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the running servers",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			i, err := a.inspector(cmd)
+			if err != nil {
+				return err
+			}
+			return list(a, cmd, serverColumns, func(context.Context) iter.Seq2[*serverRow, error] {
+				return func(yield func(*serverRow, error) bool) {
+					servers, err := i.Servers()
+					if err != nil {
+						yield(nil, err)
+						return
+					}
+					for _, s := range servers {
+						if !yield(newServerRow(s), nil) {
+							return
+						}
+					}
+				}
+			})
+		},
+	}
+	addListing(cmd)
+	return cmd
+}

@@ -1,0 +1,26 @@
+package out
+
+import (
+	"fmt"
+	"time"
+)
+
+// Bytes is a size in the units of 1024.
+func Bytes(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	size, units := float64(n)/1024, "KMGTPE"
+	for size >= 1024 && len(units) > 1 {
+		size, units = size/1024, units[1:]
+	}
+	return fmt.Sprintf("%.1f %ciB", size, units[0])
+}
+
+// Time is a moment in UTC, to the second; "-" for none.
+func Time(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
