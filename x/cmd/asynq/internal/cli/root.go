@@ -16,6 +16,7 @@ var commands = []func(*app) *cobra.Command{
 	newQueue,
 	newGroup,
 	newServer,
+	newDash,
 	newContext,
 	newVersion,
 	newMan,

@@ -56,10 +56,7 @@ type doneMsg struct {
 }
 
 // dialog asks whether an action is meant.
-type dialog struct {
-	action
-	lines []string
-}
+type dialog struct{ action }
 
 // verbs are what keys do, by what they do it to.
 var verbs = map[string]string{

@@ -163,6 +163,7 @@ func TestCancelWhatAServerRuns(t *testing.T) {
 		case <-time.After(within):
 			t.Fatal("the handler was not canceled")
 		}
+		d.until("the task waits for its retry", func() bool { q := d.m.queue("default"); return q != nil && q.Retry == 1 })
 		d.keys("6")
 		d.see("1 kind of 1 failed task", "context canceled")
 		d.keys("enter")

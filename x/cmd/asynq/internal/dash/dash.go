@@ -15,9 +15,11 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
+// MinRefresh is the least of Options.Refresh: what is less counts as this much.
+const MinRefresh = 250 * time.Millisecond
+
 const (
 	defaultRefresh = 8 * time.Second
-	minRefresh     = 250 * time.Millisecond
 	// leaveWithin is how long Run waits for a call of Redis that is under way when the user leaves.
 	leaveWithin = 300 * time.Millisecond
 )
@@ -30,7 +32,7 @@ type Options struct {
 	// Client that tasks are enqueued with. Without one, the dashboard enqueues nothing.
 	Client *asynq.Client
 
-	// Refresh is how often Redis is looked at; at least 250 ms. Default 8 seconds.
+	// Refresh is how often Redis is looked at; at least MinRefresh. Default 8 seconds.
 	Refresh time.Duration
 
 	// ReadOnly hides all that changes something, and refuses its keys.
@@ -96,5 +98,5 @@ func refreshOf(o Options) time.Duration {
 	if o.Refresh <= 0 {
 		return defaultRefresh
 	}
-	return max(o.Refresh, minRefresh)
+	return max(o.Refresh, MinRefresh)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/asynq-go/asynq"
@@ -26,7 +27,7 @@ func drive(t *testing.T, o *Options) *driver {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	d := &driver{t: t, msgs: make(chan tea.Msg, 16), ctx: ctx}
-	p := newPoller(o.Inspector, refreshOf(*o), o.Logger, d.post)
+	p := newPoller(o.Inspector, o.Refresh, o.Logger, d.post)
 	d.m = newModel(ctx, o, p)
 	done := make(chan struct{})
 	go func() {
@@ -86,7 +87,7 @@ func keyNamed(key string) tea.KeyPressMsg {
 	if code, ok := named[key]; ok {
 		return tea.KeyPressMsg{Code: code}
 	}
-	r := []rune(key)[0]
+	r, _ := utf8.DecodeRuneInString(key)
 	return tea.KeyPressMsg{Code: r, Text: key}
 }
 
@@ -140,7 +141,7 @@ func (d *driver) lacks(texts ...string) {
 	})
 }
 
-// quick are the options of a dashboard that looks often.
+// quick are options with which a test need not wait for the next look.
 func quick(c *asynq.Client, i *asynq.Inspector) *Options {
-	return &Options{Inspector: i, Client: c, Refresh: minRefresh}
+	return &Options{Inspector: i, Client: c, Refresh: 20 * time.Millisecond}
 }

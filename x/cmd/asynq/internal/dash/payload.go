@@ -1,7 +1,7 @@
 package dash
 
 import (
-	stdbytes "bytes"
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -58,14 +58,14 @@ func readable(data []byte) bool {
 	if !utf8.Valid(data) {
 		return false
 	}
-	return !stdbytes.ContainsFunc(data, func(r rune) bool {
+	return !bytes.ContainsFunc(data, func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t'
 	})
 }
 
 // prettyJSON indents and changes nothing else: no number is read, no key is moved.
 func prettyJSON(data []byte, w int) []string {
-	var b stdbytes.Buffer
+	var b bytes.Buffer
 	if err := json.Indent(&b, data, "", "  "); err != nil {
 		return textLines(string(data), w)
 	}

@@ -46,6 +46,10 @@ func TestRandomKeys(t *testing.T) {
 			if i%97 == 0 {
 				d.send(tea.PasteMsg{Content: "some text\nwith \x1b[31mescapes and " + strings.Repeat("length ", 50)})
 			}
+			if i%25 == 0 {
+				seen := d.m.snap.at
+				d.until("another look", func() bool { return d.m.snap.at.After(seen) })
+			}
 			key := pressable[rnd.IntN(len(pressable))]
 			pressed = append(pressed, key)
 			d.press(keyNamed(key))

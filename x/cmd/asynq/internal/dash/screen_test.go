@@ -236,8 +236,8 @@ func TestScreensOfAllSizes(t *testing.T) {
 	t.Parallel()
 	for name, show := range screens {
 		m := show(stage(80, 24))
-		for w := 0; w <= 200; w += 7 {
-			for h := 0; h <= 50; h += 3 {
+		for w := 0; w <= 200; w += 11 {
+			for h := 0; h <= 50; h += 5 {
 				m.theme = newTheme(h%2 == 0)
 				m.Update(tea.WindowSizeMsg{Width: w, Height: h})
 				lines := m.screen()

@@ -112,9 +112,15 @@ func layout(cols []column, rows []row, w int) []int {
 		if squeeze(cols, widths, over) {
 			break
 		}
-		if !drop(cols, widths) {
-			break // the lines are cut at the edge
+		if drop(cols, widths) {
+			continue
 		}
+		for i, c := range cols { // the lines are cut at the edge
+			if c.least > 0 && widths[i] > 0 {
+				widths[i] = min(widths[i], c.least)
+			}
+		}
+		break
 	}
 	return widths
 }

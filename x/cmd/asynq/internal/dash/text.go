@@ -168,7 +168,7 @@ func until(t, now time.Time) string {
 	return "now"
 }
 
-func bytes(n int64) string {
+func sizeOf(n int64) string {
 	switch {
 	case n <= 0:
 		return "–"

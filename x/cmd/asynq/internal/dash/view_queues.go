@@ -31,7 +31,7 @@ func (m *model) listQueues() listing {
 		{title: "PENDING", right: true}, {title: "ACTIVE", right: true}, {title: "SCHED", right: true, rank: 4},
 		{title: "RETRY", right: true}, {title: "ARCHIVED", right: true, rank: 1}, {title: "COMPLETED", right: true, rank: 6},
 		{title: "GROUPED", right: true, rank: 7}, {title: "WAIT", right: true, rank: 2},
-		{title: "RATE/S", right: true, rank: 1}, {title: "", rank: 3}, {title: "FAIL/S", right: true, rank: 5}, {title: "", rank: 6},
+		{title: "DONE/S", right: true, rank: 1}, {title: "", rank: 3}, {title: "FAILED/S", right: true, rank: 5}, {title: "", rank: 6},
 		{title: "TODAY", right: true, rank: 8}, {title: "FAILED", right: true, rank: 8}, {title: "MEMORY", right: true, rank: 9},
 	}
 	served := m.served()
@@ -75,7 +75,7 @@ func (m *model) queueRow(q queueRow, served bool) row {
 		count0(i.Archived, badTone), count0(i.Completed, plainTone), count0(i.Aggregating, plainTone), wait,
 		rateCell(t.done, plainTone), toned(spark(t.done, sparkWidth), accentTone),
 		rateCell(t.failed, badTone), toned(spark(t.failed, sparkWidth), badTone),
-		count0(i.Processed, plainTone), count0(i.Failed, badTone), toned(bytes(i.MemoryUsage), dimTone),
+		count0(i.Processed, plainTone), count0(i.Failed, badTone), toned(sizeOf(i.MemoryUsage), dimTone),
 	}
 	return r
 }
@@ -102,15 +102,12 @@ func queueNote(i *asynq.QueueInfo, served bool) cell {
 
 // panels draw the recent past of all queues together, side by side.
 func (m *model) panels() []string {
-	h := 2
-	switch {
-	case m.height >= 40:
-		h = 5
-	case m.height >= 28:
-		h = 3
-	case m.height < 18:
-		h = 1
+	least, most := 2, 5
+	if m.height < 18 {
+		least = 1
 	}
+	// The queues come first; what they leave is for the past.
+	h := min(max(least, m.bodyHeight()-len(m.snap.queues)-4), most)
 	all := &m.history.all
 	const between = 3
 	w := (m.width - 2 - 2*between) / 3
@@ -122,7 +119,7 @@ func (m *model) panels() []string {
 		wait = spanOf(all.wait.last())
 	}
 	panels := [][]string{
-		m.panel("Processed", rate(all.done)+"/s", "max "+short(all.done.top(w)), all.done, accentTone, w, h),
+		m.panel("Done", rate(all.done)+"/s", "max "+short(all.done.top(w)), all.done, accentTone, w, h),
 		m.panel("Failed", rate(all.failed)+"/s", "max "+short(all.failed.top(w)), all.failed, badTone, w, h),
 		m.panel("Longest wait", wait, "max "+spanOf(all.wait.top(w)), all.wait, waitTone, w, h),
 	}

@@ -21,7 +21,7 @@ type fact struct {
 }
 
 // facts draws names and values, the values wrapped.
-func (th *theme) facts(all []fact, w int) []string {
+func (t *theme) facts(all []fact, w int) []string {
 	var lines []string
 	for _, f := range all {
 		for i, part := range wrap(f.text, max(8, w-factWidth-3)) {
@@ -29,14 +29,14 @@ func (th *theme) facts(all []fact, w int) []string {
 			if i > 0 {
 				name = ""
 			}
-			lines = append(lines, " "+th.paint(dimTone, pad(name, factWidth, false))+" "+th.paint(f.tone, part))
+			lines = append(lines, " "+t.paint(dimTone, pad(name, factWidth, false))+" "+t.paint(f.tone, part))
 		}
 	}
 	return lines
 }
 
-func (th *theme) section(title, note string) []string {
-	return []string{"", " " + th.paint(strongTone, title) + th.paint(dimTone, note)}
+func (t *theme) section(title, note string) []string {
+	return []string{"", " " + t.paint(strongTone, title) + t.paint(dimTone, note)}
 }
 
 func (m *model) showTask() listing {
