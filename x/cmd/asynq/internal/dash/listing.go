@@ -99,7 +99,11 @@ func (l *listing) draw(th *theme, top, w, h int) []string {
 	}
 	lines := append([]string(nil), l.head...)
 	if len(l.rows) == 0 {
-		return append(lines, "", " "+th.paint(dimTone, l.empty))
+		lines = append(lines, "")
+		for _, part := range wrapWords(l.empty, w-2) {
+			lines = append(lines, " "+th.paint(dimTone, part))
+		}
+		return lines
 	}
 	return append(lines, table(th, l.cols, l.rows, l.cursor, top, w, h-len(l.head))...)
 }

@@ -33,7 +33,7 @@ func TestNumbersAndTimes(t *testing.T) {
 	for got, want := range map[string]string{
 		number(0): "0", number(999): "999", number(1000): "1,000", number(9_999_999): "9,999,999", number(12_345_678): "12.3M",
 		number(-1234): "-1,234",
-		span(0): "0s", span(999 * time.Millisecond): "999ms", span(9999 * time.Millisecond): "9.9s", span(59 * time.Second): "59s",
+		span(0):       "0s", span(999 * time.Millisecond): "999ms", span(9999 * time.Millisecond): "9.9s", span(59 * time.Second): "59s",
 		span(61 * time.Second): "1m01s", span(25 * time.Hour): "1d01h", span(-90 * time.Second): "-1m30s",
 		rate(nil): "–", rate(series{math.NaN()}): "–", rate(series{0.001}): "<0.01", rate(series{0.25}): "0.25", rate(series{12.34}): "12.3", rate(series{1234}): "1,234",
 		sizeOf(0): "–", sizeOf(1023): "1023 B", sizeOf(1536): "1.5 KiB", sizeOf(5 << 30): "5.0 GiB",

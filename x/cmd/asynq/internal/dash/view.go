@@ -73,6 +73,8 @@ func (m *model) header(w int) string {
 	switch {
 	case m.err != nil || m.snap == nil:
 		dot, state = th.paint(badTone, "○"), " no data"
+	case m.slow():
+		dot, state = th.paint(warnTone, "◌"), " waiting"
 	case m.busy > 0:
 		dot, state = th.paint(warnTone, "◌"), " working"
 	}
@@ -110,6 +112,9 @@ func (m *model) tabBar(shorter int) string {
 	return " " + strings.Join(parts, strings.Repeat(" ", max(1, 3-shorter)))
 }
 
+// slow tells that a look at Redis takes long.
+func (m *model) slow() bool { return !m.polling.IsZero() && m.clock().Sub(m.polling) >= slowAfter }
+
 // banner tells of a Redis that does not answer, or not soon.
 func (m *model) banner(w int) string {
 	switch {
@@ -119,7 +124,7 @@ func (m *model) banner(w int) string {
 			text = " Redis cannot be reached; this is from " + ago(m.snap.at, m.clock()) + " ago. " + cleanLine(m.err.Error())
 		}
 		return m.theme.banner.Render(pad(text, w, false))
-	case !m.polling.IsZero() && m.clock().Sub(m.polling) >= slowAfter:
+	case m.slow():
 		return m.theme.slow.Render(pad(" Redis is slow: waiting for "+m.clock().Sub(m.polling).Truncate(time.Second).String(), w, false))
 	default:
 		return ""

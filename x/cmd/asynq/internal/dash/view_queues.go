@@ -10,6 +10,7 @@ import (
 
 const (
 	sparkWidth   = 12
+	sparkNarrow  = 6 // on a screen of less than 100 cells
 	queueColumns = 17
 )
 
@@ -65,6 +66,10 @@ func (m *model) queueRow(q queueRow, served bool) row {
 	i := q.info
 	r.ref.paused = i.Paused
 	t := m.history.of(q.name)
+	cells := sparkWidth
+	if m.width < 100 {
+		cells = sparkNarrow
+	}
 	wait := toned(span(i.Latency), plainTone)
 	if i.Pending == 0 {
 		wait = toned("–", dimTone)
@@ -73,8 +78,8 @@ func (m *model) queueRow(q queueRow, served bool) row {
 		name, queueNote(i, served),
 		count0(i.Pending, doneTone), count0(i.Active, goodTone), count0(i.Scheduled, waitTone), count0(i.Retry, warnTone),
 		count0(i.Archived, badTone), count0(i.Completed, plainTone), count0(i.Aggregating, plainTone), wait,
-		rateCell(t.done, plainTone), toned(spark(t.done, sparkWidth), accentTone),
-		rateCell(t.failed, badTone), toned(spark(t.failed, sparkWidth), badTone),
+		rateCell(t.done, plainTone), toned(spark(t.done, cells), accentTone),
+		rateCell(t.failed, badTone), toned(spark(t.failed, cells), badTone),
 		count0(i.Processed, plainTone), count0(i.Failed, badTone), toned(sizeOf(i.MemoryUsage), dimTone),
 	}
 	return r

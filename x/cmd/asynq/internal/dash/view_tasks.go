@@ -27,7 +27,8 @@ func (m *model) listTaskPage() listing {
 	case err != nil:
 		l.empty = cleanLine(err.Error())
 	case p.filter != "":
-		l.empty = "No task matches. Words are looked for everywhere; type:x* error:x payload:x older:10m younger:2h say where."
+		l.empty = "No task matches. A word is looked for in ID, type, payload, error and group; " +
+			"type:email:* error:text payload:text older:10m younger:2h look in one of them."
 	default:
 		l.empty = "No task is " + p.state.String() + "."
 	}
