@@ -22,6 +22,7 @@ var commands = []func(*app) *cobra.Command{
 	newDoctor,
 	newExport,
 	newImport,
+	newDash,
 	newContext,
 	newVersion,
 	newMan,

@@ -1,0 +1,233 @@
+package dash
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq"
+)
+
+// state tells where a task is; "" if there is none.
+func stateOf(t *testing.T, insp *asynq.Inspector, queue, id string) string {
+	t.Helper()
+	task, err := insp.GetTaskInfo(queue, id)
+	if errors.Is(err, asynq.ErrTaskNotFound) {
+		return ""
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task.State.String()
+}
+
+func TestActionsOnATask(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, r asynq.RedisClientOpt) {
+		client, insp := tools(t, r)
+		id := enqueue(t, client, asynq.NewTask("email:send", []byte(`{"user":9007199254740993}`)), asynq.Queue("mail"), asynq.TaskID("first"))
+		d := drive(t, quick(client, insp))
+		d.see("mail", "1 queue")
+		d.keys("enter")
+		d.see("▌first", "email:send", `{"user":9007199254740993}`)
+
+		d.keys("a")
+		d.see("Archive task first (email:send) of queue mail?")
+		d.keys("enter")
+		d.see("nothing was changed")
+		if got := stateOf(t, insp, "mail", id); got != "pending" {
+			t.Fatalf("enter was taken for a yes: the task is %s", got)
+		}
+		d.keys("a y")
+		d.see("archived task first", "No task is pending.")
+		if got := stateOf(t, insp, "mail", id); got != "archived" {
+			t.Fatalf("the task is %q, not archived", got)
+		}
+
+		d.keys("right right right right")
+		d.see("archived 1", "▌first")
+		d.keys("enter")
+		d.see(`"user": 9007199254740993`, "Payload  JSON, 25 bytes")
+		d.keys("r y")
+		d.see("made pending: task first", "State         pending")
+
+		d.keys("d")
+		d.see("This cannot be undone.")
+		d.keys("y")
+		d.see("This task is not there any more")
+		if got := stateOf(t, insp, "mail", id); got != "" {
+			t.Fatalf("the task is %s, not deleted", got)
+		}
+	})
+}
+
+func TestActionsOnAllTasks(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, r asynq.RedisClientOpt) {
+		client, insp := tools(t, r)
+		for range 3 {
+			enqueue(t, client, asynq.NewTask("a:x", nil))
+			enqueue(t, client, asynq.NewTask("b:x", nil))
+		}
+		d := drive(t, quick(client, insp))
+		d.see("default")
+		d.keys("enter /")
+		d.typed("type:a:*")
+		d.keys("enter")
+		d.see("3 found")
+		d.keys("A")
+		d.see("Archive all pending tasks of queue default that match type:a:*?")
+		d.keys("y")
+		d.see("archived 3 tasks of queue default", "pending 3", "archived 3")
+		d.keys("esc")
+		d.see("1–3 of 3")
+		d.keys("D")
+		d.see("Delete all 3 pending tasks of queue default?", "This cannot be undone.")
+		d.keys("y")
+		d.see("deleted 3 tasks", "pending 0")
+		d.keys("right right right right R y")
+		d.see("made pending 3 tasks", "pending 3")
+
+		d.keys("left left left left /")
+		d.typed("word")
+		d.keys("enter D")
+		d.see("for all at once, filter by type:")
+		if d.m.dialog != nil {
+			t.Error("all tasks would be deleted with a filter that cannot be told to Redis")
+		}
+	})
+}
+
+func TestPauseAndEnqueue(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, r asynq.RedisClientOpt) {
+		client, insp := tools(t, r)
+		enqueue(t, client, asynq.NewTask("x", nil), asynq.Queue("mail"))
+		d := drive(t, quick(client, insp))
+		d.see("mail", "no server")
+		d.keys("p y")
+		d.see("paused queue mail", "paused")
+		d.until("the queue is known to be paused", func() bool { q := d.m.queue("mail"); return q != nil && q.Paused })
+		d.keys("p")
+		d.see("Resume queue mail?")
+		d.keys("y")
+		d.see("resumed queue mail")
+
+		d.keys("e")
+		d.see("Enqueue a task", "▸ Type")
+		d.keys("enter")
+		d.see("the task needs a type")
+		d.typed("report:build")
+		d.keys("tab")
+		d.typed(`{"n":1}`)
+		d.keys("tab tab")
+		d.typed("soon")
+		d.keys("enter")
+		d.see(`"soon" is no duration`)
+		for range 4 {
+			d.keys("backspace")
+		}
+		d.typed("2h")
+		d.keys("enter")
+		d.see("Enqueue a task report:build to queue mail?")
+		d.keys("y")
+		d.see("enqueued task", "scheduled in 1h59m")
+		tasks, err := insp.ListScheduledTasks("mail")
+		if err != nil || len(tasks) != 1 || tasks[0].Type != "report:build" || string(tasks[0].Payload) != `{"n":1}` {
+			t.Errorf("scheduled are %v, error %v", tasks, err)
+		}
+	})
+}
+
+func TestCancelWhatAServerRuns(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, r asynq.RedisClientOpt) {
+		client, insp := tools(t, r)
+		canceled := make(chan struct{})
+		start(t, r, func(ctx context.Context, _ *asynq.Task) error {
+			<-ctx.Done()
+			close(canceled)
+			return ctx.Err()
+		}, "default")
+		enqueue(t, client, asynq.NewTask("report:build", []byte("{}")), asynq.Timeout(time.Hour), asynq.MaxRetry(3))
+		d := drive(t, quick(client, insp))
+		d.keys("4")
+		d.see("1/4", "└ report:build", "59m")
+		d.keys("down c")
+		d.see("Cancel task")
+		d.keys("y")
+		d.see("asked the server to cancel")
+		select {
+		case <-canceled:
+		case <-time.After(within):
+			t.Fatal("the handler was not canceled")
+		}
+		d.until("the task waits for its retry", func() bool { q := d.m.queue("default"); return q != nil && q.Retry == 1 })
+		d.keys("6")
+		d.see("1 kind of 1 failed task", "context canceled")
+		d.keys("enter")
+		d.see("Errors › report:build", "retry")
+		d.keys("enter")
+		d.see("Last error", "context canceled", "Retried       1 of 3")
+		d.keys("esc esc")
+		d.see("1 kind of")
+	})
+}
+
+func TestRunASchedulersEntry(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, r asynq.RedisClientOpt) {
+		client, insp := tools(t, r)
+		s := asynq.NewScheduler(r, &asynq.SchedulerOpts{LogLevel: asynq.FatalLevel})
+		if _, err := s.Register("0 3 1 1 *", asynq.NewTask("db:vacuum", nil), asynq.Queue("low")); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Shutdown)
+		d := drive(t, quick(client, insp))
+		d.keys("5")
+		d.see("db:vacuum", "0 3 1 1 *", "low", "1 entry")
+		d.keys("enter")
+		d.see("It has enqueued nothing yet.")
+		d.keys("r y")
+		d.see("enqueued task", "ENQUEUED", "s ago)")
+		if q, err := insp.GetQueueInfo("low"); err != nil || q.Pending != 1 {
+			t.Errorf("the queue is %+v, error %v", q, err)
+		}
+		d.keys("home enter")
+		d.see("State         pending", "db:vacuum")
+	})
+}
+
+func TestReadOnlyRefuses(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, r asynq.RedisClientOpt) {
+		client, insp := tools(t, r)
+		enqueue(t, client, asynq.NewTask("x", nil), asynq.TaskID("kept"))
+		o := quick(client, insp)
+		o.ReadOnly = true
+		d := drive(t, o)
+		d.see("read-only", "default")
+		d.lacks("pause/resume", "enqueue")
+		for _, page := range []string{"1", "2", "3", "4", "5", "6", "2 enter"} {
+			d.keys(page)
+			d.see("asynq")
+			for key := range verbs {
+				d.keys(key)
+				if d.m.dialog != nil || d.m.form != nil {
+					t.Fatalf("%q on page %s is not refused", key, page)
+				}
+				d.see("read-only:")
+			}
+			d.keys("y")
+		}
+		if got := stateOf(t, insp, "default", "kept"); got != "pending" {
+			t.Errorf("the task is %q", got)
+		}
+		d.keys("?")
+		d.see("read-only: nothing can")
+	})
+}

@@ -1,0 +1,138 @@
+package dash
+
+import (
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// listing is what a page shows: lines above, and below them a table or a document that scrolls.
+type listing struct {
+	// crumb says where one is, info how much there is of it.
+	crumb, info string
+	head        []string
+	cols        []column
+	rows        []row
+	cursor      int
+	// empty is told where there are no rows.
+	empty string
+	doc   []string
+	isDoc bool
+	// filtered is how many rows the filter has left out.
+	filtered int
+}
+
+// room is how many rows, or lines of a document, are on the screen at once.
+func (l *listing) room(h int) int {
+	if l.isDoc {
+		return max(0, h)
+	}
+	return max(0, h-len(l.head)-1)
+}
+
+// listing computes what the page shows.
+func (m *model) listing() listing {
+	p := m.page()
+	var l listing
+	switch p.view {
+	case viewQueues:
+		l = m.listQueues()
+	case viewTasks:
+		l = m.listTaskPage()
+	case viewTask:
+		l = m.showTask()
+	case viewGroups:
+		l = m.listGroups()
+	case viewServers:
+		l = m.listServers()
+	case viewSchedulers:
+		l = m.listSchedulers()
+	case viewEntry:
+		l = m.showEntry()
+	case viewErrors:
+		l = m.listFaults()
+	case viewError:
+		l = m.showFault()
+	}
+	if m.snap == nil {
+		l.rows, l.empty = nil, "Connecting …"
+	}
+	if p.filter != "" && p.view != viewTasks && !l.isDoc {
+		l.narrow(p.filter)
+	}
+	// There must be room for a row or two.
+	if most := m.bodyHeight() - 3; len(l.head) > most {
+		l.head = l.head[:max(0, most)]
+	}
+	return l
+}
+
+// narrow leaves the rows out that do not have all words of a filter.
+func (l *listing) narrow(text string) {
+	f := filter{}
+	for _, w := range split(text) {
+		f.words = append(f.words, strings.ToLower(w))
+	}
+	kept := make([]row, 0, len(l.rows))
+	for _, r := range l.rows {
+		var all strings.Builder
+		all.WriteString(r.more)
+		for _, c := range r.cells {
+			all.WriteByte('\n')
+			all.WriteString(c.text)
+		}
+		if f.found(all.String()) {
+			kept = append(kept, r)
+		}
+	}
+	l.filtered = len(l.rows) - len(kept)
+	l.rows = kept
+	if len(kept) == 0 {
+		l.empty = "Nothing matches " + clean(text) + "."
+	}
+}
+
+// draw renders a listing into h lines.
+func (l *listing) draw(th *theme, top, w, h int) []string {
+	if l.isDoc {
+		return l.doc[min(top, len(l.doc)):min(top+max(0, h), len(l.doc))]
+	}
+	lines := append([]string(nil), l.head...)
+	if len(l.rows) == 0 {
+		lines = append(lines, "")
+		for _, part := range wrapWords(l.empty, w-2) {
+			lines = append(lines, " "+th.paint(dimTone, part))
+		}
+		return lines
+	}
+	return append(lines, table(th, l.cols, l.rows, l.cursor, top, w, h-len(l.head))...)
+}
+
+// fit brings lines to a size: each as wide as the screen at most, and as many as it is high.
+func fit(lines []string, w, h int) []string {
+	if len(lines) > h {
+		lines = lines[:max(0, h)]
+	}
+	for i, l := range lines {
+		if ansi.StringWidth(l) > w {
+			lines[i] = ansi.Truncate(l, max(0, w), "")
+		}
+	}
+	for len(lines) < h {
+		lines = append(lines, "")
+	}
+	return lines
+}
+
+// spread puts two texts at the two ends of a line, the left one cut where there is no room.
+func spread(left, right string, w int) string {
+	lw, rw := ansi.StringWidth(left), ansi.StringWidth(right)
+	if rw+1 >= w {
+		return ansi.Truncate(left, w, "…")
+	}
+	if lw+1+rw > w {
+		left = ansi.Truncate(left, w-rw-1, "…")
+		lw = ansi.StringWidth(left)
+	}
+	return left + strings.Repeat(" ", w-lw-rw) + right
+}

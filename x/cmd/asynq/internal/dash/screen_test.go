@@ -1,0 +1,258 @@
+package dash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/asynq-go/asynq"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/exp/teatest/v2"
+)
+
+// still is a watcher that never finds anything.
+type still struct{}
+
+func (still) look(want) {}
+func (still) poke()     {}
+
+// noon is the time of all screens here.
+var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
+
+// stage is a model with data that does not change.
+func stage(w, h int) *model {
+	m := newModel(context.Background(), &Options{}, still{})
+	m.clock, m.zone = func() time.Time { return noon }, time.UTC
+	m.Update(tea.WindowSizeMsg{Width: w, Height: h})
+	for i := range 30 {
+		b := stageBase(i)
+		b.at = noon.Add(time.Duration(i-29) * m.refresh)
+		b.redisAt = b.at
+		m.Update(snapshot{base: b})
+	}
+	return m
+}
+
+// on fetches what a page needs.
+func (m *model) on(p page, b body) *model {
+	if p.view < tabs {
+		m.tab, m.pages[p.view] = p.view, p
+	} else {
+		m.stack = []page{p}
+	}
+	m.Update(snapshot{base: m.snap.base, want: p.want(), body: b})
+	return m
+}
+
+func stageBase(i int) base {
+	at := noon.Add(time.Duration(i-29) * defaultRefresh)
+	wave := []int{3, 5, 8, 9, 7, 4, 2, 1, 2, 4}[i%10]
+	total := 0
+	for k := range i + 1 {
+		total += []int{3, 5, 8, 9, 7, 4, 2, 1, 2, 4}[k%10] * 40
+	}
+	queue := func(name string, q asynq.QueueInfo) queueRow {
+		q.Queue, q.Timestamp = name, at
+		return queueRow{name: name, info: &q}
+	}
+	server := func(host string, pid, slots int, queues map[string]int, workers ...*asynq.WorkerInfo) *asynq.ServerInfo {
+		return &asynq.ServerInfo{ID: host, Host: host, PID: pid, Concurrency: slots, Queues: queues, Started: noon.Add(-50 * time.Hour), Status: "active", ActiveWorkers: workers}
+	}
+	return base{
+		queues: []queueRow{
+			queue("critical", asynq.QueueInfo{Pending: wave * 12, Active: 7, Retry: 27, Scheduled: 4, Archived: 1204, Processed: 81204, Failed: 312, ProcessedTotal: total, FailedTotal: i * i, Latency: time.Duration(wave) * 900 * time.Millisecond, MemoryUsage: 3 << 20}),
+			queue("default", asynq.QueueInfo{Pending: 3, Active: 2, Completed: 12345678, Aggregating: 41, Processed: 9120, ProcessedTotal: 700 * i, Latency: 80 * time.Millisecond, MemoryUsage: 912 << 10}),
+			queue("legacy", asynq.QueueInfo{Pending: 3000, Latency: 26*time.Hour + 5*time.Minute, MemoryUsage: 41 << 10}),
+			{name: "odd\x1b[31m", err: errors.New("WRONGTYPE Operation against a key holding the wrong kind of value")},
+			queue("reports-of-the-accounting-department", asynq.QueueInfo{Paused: true, Scheduled: 40}),
+		},
+		servers: []*asynq.ServerInfo{
+			server("web-1", 4123, 20, map[string]int{"critical": 6, "default": 3},
+				&asynq.WorkerInfo{TaskID: "0af10d5a-984a-40ef-9ca5-f4d5e10b925e", TaskType: "email:send", Queue: "critical", TaskPayload: []byte(`{"user":362872,"template":"welcome"}`), Started: noon.Add(-1500 * time.Millisecond), Deadline: noon.Add(28 * time.Second)},
+				&asynq.WorkerInfo{TaskID: "b", TaskType: "image:resize", Queue: "default", TaskPayload: []byte{0xff, 0xd8, 0xff}, Started: noon.Add(-4 * time.Minute), Deadline: noon.Add(5 * time.Second)}),
+			server("worker-with-a-long-name.example.internal", 88, 4, map[string]int{"reports-of-the-accounting-department": 1}),
+		},
+	}
+}
+
+func stageTasks(state asynq.TaskState) []*asynq.TaskInfo {
+	tasks := make([]*asynq.TaskInfo, 0, 27)
+	for i := range 27 {
+		t := &asynq.TaskInfo{
+			ID: fmt.Sprintf("%08x-984a-40ef-9ca5-f4d5e10b925e", 0x0af10d5a+i*7777777), Queue: "critical", Type: "email:send", State: state,
+			Payload: []byte(fmt.Sprintf(`{"user":%d,"template":"welcome"}`, 9007199254740993+i)), MaxRetry: 25, Retried: i % 9, Retention: time.Hour, Timeout: 30 * time.Minute,
+		}
+		switch state {
+		case asynq.TaskStateRetry, asynq.TaskStateArchived:
+			t.LastErr = fmt.Sprintf("dial tcp 10.0.206.%d:587: connect: connection refused", i)
+			t.LastFailedAt = noon.Add(-time.Duration(i+1) * 37 * time.Second)
+			t.NextProcessAt = noon.Add(time.Duration(i) * time.Minute)
+		case asynq.TaskStateScheduled:
+			t.NextProcessAt = noon.Add(time.Duration(i) * time.Hour)
+		case asynq.TaskStateCompleted:
+			t.CompletedAt, t.Result = noon.Add(-time.Duration(i)*time.Second), []byte(`{"status":200}`)
+		case asynq.TaskStateAggregating:
+			t.Group = fmt.Sprintf("user:%d", i%3)
+		}
+		tasks = append(tasks, t)
+	}
+	tasks[1].Type, tasks[1].Payload = "世界:\x1b[2Jsend", []byte("line one\nline two")
+	tasks[2].ID, tasks[2].Payload = "order-77", []byte{0, 1, 2, 0xfe}
+	return tasks
+}
+
+func stageTask() *asynq.TaskInfo {
+	return &asynq.TaskInfo{
+		ID: "0af10d5a-984a-40ef-9ca5-f4d5e10b925e", Queue: "critical", Type: "invoice:send", State: asynq.TaskStateRetry, MaxRetry: 25, Retried: 3,
+		Payload:       []byte(`{"invoice":12345678901234567890,"amount":1.10,"lines":[{"sku":"A-1","note":"Zürich ✓"},{"sku":"B\u0041","n":1e400}]}`),
+		Headers:       map[string]string{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tenant": "acme"},
+		LastErr:       "POST https://billing.example.com/v1/send: 503 Service Unavailable\ngoroutine 7 [running]:\n\tmain.send(0xc000123)",
+		LastFailedAt:  noon.Add(-90 * time.Second),
+		NextProcessAt: noon.Add(4 * time.Minute),
+		Timeout:       30 * time.Second,
+		Result:        []byte{0xde, 0xad, 0xbe, 0xef},
+	}
+}
+
+func stageFaults() *faults {
+	groups := make(map[string]*fault)
+	found := &faults{at: noon, tasks: 27 + 2, partial: true}
+	for _, t := range stageTasks(asynq.TaskStateRetry) {
+		add(groups, t)
+	}
+	add(groups, stageTask())
+	return found.with(groups)
+}
+
+var screens = map[string]func(m *model) *model{
+	"queues": func(m *model) *model { return m.on(page{view: viewQueues}, body{}) },
+	"retry": func(m *model) *model {
+		return m.on(page{view: viewTasks, queue: "critical", state: asynq.TaskStateRetry}, body{tasks: stageTasks(asynq.TaskStateRetry)})
+	},
+	"scheduled": func(m *model) *model {
+		return m.on(page{view: viewTasks, queue: "critical", state: asynq.TaskStateScheduled}, body{tasks: stageTasks(asynq.TaskStateScheduled)})
+	},
+	"completed": func(m *model) *model {
+		return m.on(page{view: viewTasks, queue: "default", state: asynq.TaskStateCompleted}, body{tasks: stageTasks(asynq.TaskStateCompleted)})
+	},
+	"active": func(m *model) *model {
+		return m.on(page{view: viewTasks, queue: "critical", state: asynq.TaskStateActive}, body{tasks: stageTasks(asynq.TaskStateActive)})
+	},
+	"group": func(m *model) *model {
+		return m.on(page{view: viewTasks, queue: "default", state: asynq.TaskStateAggregating, group: "user:1"}, body{tasks: stageTasks(asynq.TaskStateAggregating)})
+	},
+	"empty": func(m *model) *model {
+		return m.on(page{view: viewTasks, queue: "legacy", state: asynq.TaskStateArchived, filter: "type:a* word"}, body{})
+	},
+	"task": func(m *model) *model {
+		return m.on(page{view: viewTask, queue: "critical", id: stageTask().ID}, body{task: stageTask()})
+	},
+	"groups": func(m *model) *model {
+		return m.on(page{view: viewGroups}, body{groups: []groupRow{
+			{"default", &asynq.GroupInfo{Group: "user:1", Size: 12}}, {"default", &asynq.GroupInfo{Group: "user:2", Size: 29}}, {"default", &asynq.GroupInfo{Group: "user:\t3", Size: 1}},
+		}})
+	},
+	"servers": func(m *model) *model { return m.on(page{view: viewServers}, body{}) },
+	"schedulers": func(m *model) *model {
+		return m.on(page{view: viewSchedulers}, body{entries: stageEntries()})
+	},
+	"entry": func(m *model) *model {
+		return m.on(page{view: viewEntry, id: "e1"}, body{entries: stageEntries(), events: []*asynq.SchedulerEnqueueEvent{
+			{TaskID: "84a318c7-3c73-5d88-8ffa-d08202a33b63", EnqueuedAt: noon.Add(-3 * time.Second)}, {TaskID: "3ec5ee43", EnqueuedAt: noon.Add(-63 * time.Second)},
+		}})
+	},
+	"errors": func(m *model) *model { return m.on(page{view: viewErrors}, body{faults: stageFaults()}) },
+	"error": func(m *model) *model {
+		f := stageFaults()
+		return m.on(page{view: viewError, id: f.groups[0].key()}, body{faults: f})
+	},
+	"help": func(m *model) *model {
+		m.on(page{view: viewQueues}, body{}).Update(keyNamed("?"))
+		return m
+	},
+	"confirm": func(m *model) *model {
+		m.on(page{view: viewTasks, queue: "critical", state: asynq.TaskStateRetry}, body{tasks: stageTasks(asynq.TaskStateRetry)}).Update(keyNamed("D"))
+		return m
+	},
+	"enqueue": func(m *model) *model {
+		m.client = new(asynq.Client)
+		m.on(page{view: viewTasks, queue: "critical", state: asynq.TaskStateRetry}, body{tasks: stageTasks(asynq.TaskStateRetry)}).Update(keyNamed("e"))
+		return m
+	},
+	"filter": func(m *model) *model {
+		m.on(page{view: viewQueues}, body{}).Update(keyNamed("/"))
+		for _, r := range "cri" {
+			m.Update(keyNamed(string(r)))
+		}
+		return m
+	},
+	"away": func(m *model) *model {
+		m.on(page{view: viewQueues}, body{}).clock = func() time.Time { return noon.Add(12 * time.Second) }
+		m.Update(failedMsg{err: errors.New("dial tcp 127.0.0.1:6379: connect: connection refused")})
+		return m
+	},
+	"read-only": func(m *model) *model {
+		m.readOnly = true
+		return m.on(page{view: viewSchedulers}, body{entries: stageEntries()})
+	},
+}
+
+func stageEntries() []*asynq.SchedulerEntry {
+	return []*asynq.SchedulerEntry{
+		{ID: "e2", Spec: "0 3 * * *", Task: asynq.NewTask("db:vacuum", nil), Opts: []asynq.Option{asynq.Queue("low"), asynq.MaxRetry(2)}, Next: noon.Add(15 * time.Hour)},
+		{ID: "e1", Spec: "@every 1m", Task: asynq.NewTask("report:build", []byte(`{"kind":"hourly"}`)), Opts: []asynq.Option{asynq.Timeout(5 * time.Minute)}, Next: noon.Add(57 * time.Second), Prev: noon.Add(-3 * time.Second)},
+	}
+}
+
+// TestScreens compares every page with what it is to look like. After a wanted change, run the test with -update.
+func TestScreens(t *testing.T) {
+	t.Parallel()
+	for name, show := range screens {
+		for _, size := range [][2]int{{80, 24}, {140, 40}} {
+			t.Run(fmt.Sprintf("%s-%dx%d", name, size[0], size[1]), func(t *testing.T) {
+				m := show(stage(size[0], size[1]))
+				lines := m.screen()
+				if len(lines) != size[1] {
+					t.Errorf("%d lines", len(lines))
+				}
+				for i, l := range lines {
+					if ansi.StringWidth(l) > size[0] {
+						t.Errorf("line %d is too wide: %q", i, l)
+					}
+					lines[i] = strings.TrimRight(ansi.Strip(l), " ")
+				}
+				teatest.RequireEqualOutput(t, []byte(strings.Join(lines, "\n")+"\n"))
+			})
+		}
+	}
+}
+
+// TestScreensOfAllSizes looks at every page in every size from nothing to large, and in both themes.
+func TestScreensOfAllSizes(t *testing.T) {
+	t.Parallel()
+	for name, show := range screens {
+		m := show(stage(80, 24))
+		for w := 0; w <= 200; w += 11 {
+			for h := 0; h <= 50; h += 5 {
+				m.theme = newTheme(h%2 == 0)
+				m.Update(tea.WindowSizeMsg{Width: w, Height: h})
+				lines := m.screen()
+				if w > 0 && h > 0 && len(lines) != h {
+					t.Fatalf("%s at %dx%d has %d lines", name, w, h, len(lines))
+				}
+				for i, l := range lines {
+					if got := ansi.StringWidth(l); got > w {
+						t.Fatalf("%s at %dx%d: line %d takes %d cells: %q", name, w, h, i, got, ansi.Strip(l))
+					}
+					if strings.ContainsAny(ansi.Strip(l), "\x1b\a\n\t") {
+						t.Fatalf("%s at %dx%d: line %d commands the terminal: %q", name, w, h, i, l)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package dash
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/asynq-go/asynq"
+)
+
+// samplesKept is how many samples of each queue are kept, for the widest screen.
+const samplesKept = 240
+
+// series is a row of samples at even times, the newest last. NaN is a time that nothing is known of.
+type series []float64
+
+func (s *series) add(v float64) {
+	*s = append(*s, v)
+	if len(*s) > samplesKept {
+		*s = append(series(nil), (*s)[len(*s)-samplesKept:]...)
+	}
+}
+
+// last is the newest sample; 0 if it is not known.
+func (s series) last() float64 {
+	if len(s) == 0 || math.IsNaN(s[len(s)-1]) {
+		return 0
+	}
+	return s[len(s)-1]
+}
+
+// top is the greatest of the newest n samples.
+func (s series) top(n int) float64 {
+	most := 0.0
+	for _, v := range s.newest(n) {
+		if v > most {
+			most = v
+		}
+	}
+	return most
+}
+
+func (s series) newest(n int) series { return s[max(0, len(s)-max(0, n)):] }
+
+// track is the recent past of a queue, or of all.
+type track struct {
+	// done and failed are attempts a second, wait is the age of the oldest pending task in seconds.
+	done, failed, wait series
+	at                 time.Time
+	doneTotal          int
+	failedTotal        int
+}
+
+// history is the recent past of all queues.
+type history struct {
+	queues map[string]*track
+	all    track
+	at     time.Time
+}
+
+// add takes a look at Redis into account, unless the last one was too short ago for an even row. The second one always counts: the
+// first rates come from it.
+func (h *history) add(b *base, every time.Duration) {
+	if len(h.all.done) > 1 && b.at.Sub(h.at) < every*8/10 {
+		return
+	}
+	h.at = b.at
+	if h.queues == nil {
+		h.queues = make(map[string]*track)
+	}
+	seen := make(map[string]bool, len(b.queues))
+	sum, known := [3]float64{}, false
+	for _, q := range b.queues {
+		seen[q.name] = true
+		t := h.queues[q.name]
+		if t == nil {
+			t = new(track)
+			h.queues[q.name] = t
+		}
+		if q.info == nil {
+			t.gap()
+			continue
+		}
+		if t.sample(q.info) {
+			known = true
+			sum[0] += t.done.last()
+			sum[1] += t.failed.last()
+		}
+		sum[2] = max(sum[2], t.wait.last())
+	}
+	for name := range h.queues {
+		if !seen[name] {
+			delete(h.queues, name)
+		}
+	}
+	if !known {
+		sum[0], sum[1] = math.NaN(), math.NaN()
+	}
+	h.all.done.add(sum[0])
+	h.all.failed.add(sum[1])
+	h.all.wait.add(sum[2])
+}
+
+func (h *history) of(queue string) *track {
+	if t := h.queues[queue]; t != nil {
+		return t
+	}
+	return new(track)
+}
+
+// gap is a time that nothing is known of.
+func (t *track) gap() {
+	for _, s := range []*series{&t.done, &t.failed, &t.wait} {
+		s.add(math.NaN())
+	}
+}
+
+// sample adds what a queue tells, and says whether that gave rates, which take two samples.
+func (t *track) sample(q *asynq.QueueInfo) bool {
+	first, seconds := t.at.IsZero(), q.Timestamp.Sub(t.at).Seconds()
+	done, failed := q.ProcessedTotal-t.doneTotal, q.FailedTotal-t.failedTotal
+	t.at, t.doneTotal, t.failedTotal = q.Timestamp, q.ProcessedTotal, q.FailedTotal
+	t.wait.add(q.Latency.Seconds())
+	// A total falls when the queue is deleted and made again, and a clock may be set back.
+	if first || seconds <= 0 || done < 0 || failed < 0 {
+		t.done.add(math.NaN())
+		t.failed.add(math.NaN())
+		return false
+	}
+	t.done.add(float64(done) / seconds)
+	t.failed.add(float64(failed) / seconds)
+	return true
+}
+
+var eighths = []rune(" ▁▂▃▄▅▆▇█")
+
+// spark draws the newest samples in one line of w cells, the newest at the right. Nothing is drawn where nothing is known.
+func spark(s series, w int) string {
+	lines := graph(s, w, 1)
+	if len(lines) == 0 {
+		return ""
+	}
+	return lines[0]
+}
+
+// graph draws the newest samples as bars from zero to the greatest, in h lines of w cells.
+func graph(s series, w, h int) []string {
+	if w <= 0 || h <= 0 {
+		return nil
+	}
+	shown := s.newest(w)
+	most := shown.top(w)
+	lines := make([]string, h)
+	for y := range h {
+		floor := (h - 1 - y) * 8
+		var line strings.Builder
+		line.WriteString(strings.Repeat(" ", w-len(shown)))
+		for _, v := range shown {
+			level := 0
+			if !math.IsNaN(v) {
+				level = 1 // zero is a fine line, so that one sees what is known
+				if most > 0 && v > 0 {
+					level = max(1, int(math.Round(v/most*float64(h*8))))
+				}
+			}
+			line.WriteRune(eighths[min(max(level-floor, 0), 8)])
+		}
+		lines[y] = line.String()
+	}
+	return lines
+}

@@ -1,0 +1,176 @@
+package dash
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// column of a table.
+type column struct {
+	title string
+	right bool
+	// rank says what gives way first where there is little room: the highest. Columns of rank 0 stay.
+	rank int
+	// least is the width below which a column that stretches is not squeezed; 0 for columns that keep their width.
+	least int
+	// yields says which of the columns that stretch are squeezed first: those where it is highest.
+	yields int
+	// most bounds the width; 0 means no bound. A column that stretches also takes what is left over.
+	most int
+}
+
+type cell struct {
+	text string
+	tone tone
+}
+
+func text(s string) cell          { return cell{text: s} }
+func toned(s string, t tone) cell { return cell{text: s, tone: t} }
+
+// count0 shows a number, and a zero so that it recedes.
+func count0(n int, t tone) cell {
+	if n == 0 {
+		return cell{text: "0", tone: dimTone}
+	}
+	return cell{text: number(n), tone: t}
+}
+
+// row of a table, with what it stands for.
+type row struct {
+	key   string
+	cells []cell
+	ref   ref
+	// more is text that the filter looks at and the row does not show.
+	more string
+}
+
+const gap = 2
+
+// table draws a heading and the rows from top on into h lines of w cells.
+func table(th *theme, cols []column, rows []row, cursor, top, w, h int) []string {
+	if h <= 0 || w <= 0 {
+		return nil
+	}
+	widths := layout(cols, rows, w-1)
+	lines := []string{" " + line(widths, cols, func(i int) string {
+		return th.paint(headTone, pad(cols[i].title, widths[i], cols[i].right))
+	}, strings.Repeat(" ", gap))}
+	for i := max(0, top); i < len(rows) && len(lines) < h; i++ {
+		lines = append(lines, tableRow(th, cols, rows[i], widths, w, i == cursor))
+	}
+	return lines
+}
+
+func tableRow(th *theme, cols []column, r row, widths []int, w int, selected bool) string {
+	if !selected {
+		return " " + line(widths, cols, func(i int) string {
+			return th.paint(r.cells[i].tone, pad(r.cells[i].text, widths[i], cols[i].right))
+		}, strings.Repeat(" ", gap))
+	}
+	l := th.paintSelected(accentTone, th.cursorBar) + line(widths, cols, func(i int) string {
+		return th.paintSelected(r.cells[i].tone, pad(r.cells[i].text, widths[i], cols[i].right))
+	}, th.paintSelected(plainTone, strings.Repeat(" ", gap)))
+	return l + th.paintSelected(plainTone, strings.Repeat(" ", max(0, w-ansi.StringWidth(l))))
+}
+
+func line(widths []int, cols []column, part func(int) string, between string) string {
+	var b strings.Builder
+	first := true
+	for i := range cols {
+		if widths[i] <= 0 {
+			continue
+		}
+		if !first {
+			b.WriteString(between)
+		}
+		first = false
+		b.WriteString(part(i))
+	}
+	return b.String()
+}
+
+// layout gives each column its width: what its cells need, where there is room. Else columns that stretch are squeezed, and then
+// those with the highest rank are left out, which is a width of 0.
+func layout(cols []column, rows []row, w int) []int {
+	widths := make([]int, len(cols))
+	for i, c := range cols {
+		widths[i] = ansi.StringWidth(c.title)
+		for _, r := range rows {
+			widths[i] = max(widths[i], ansi.StringWidth(r.cells[i].text))
+		}
+		if c.most > 0 {
+			widths[i] = min(widths[i], max(c.most, ansi.StringWidth(c.title)))
+		}
+	}
+	for {
+		over := total(widths) - w
+		if over <= 0 {
+			break
+		}
+		if squeeze(cols, widths, over) {
+			break
+		}
+		if drop(cols, widths) {
+			continue
+		}
+		for i, c := range cols { // the lines are cut at the edge
+			if c.least > 0 && widths[i] > 0 {
+				widths[i] = min(widths[i], c.least)
+			}
+		}
+		break
+	}
+	return widths
+}
+
+func total(widths []int) int {
+	sum := -gap
+	for _, w := range widths {
+		if w > 0 {
+			sum += w + gap
+		}
+	}
+	return max(0, sum)
+}
+
+// squeeze takes over cells from the columns that stretch, those that yield the most and then the widest, if they can give that many.
+func squeeze(cols []column, widths []int, over int) bool {
+	room := 0
+	for i, c := range cols {
+		if c.least > 0 && widths[i] > c.least {
+			room += widths[i] - c.least
+		}
+	}
+	if room < over {
+		return false
+	}
+	for ; over > 0; over-- {
+		widest := -1
+		for i, c := range cols {
+			if c.least == 0 || widths[i] <= c.least {
+				continue
+			}
+			if widest < 0 || cmp.Or(cmp.Compare(c.yields, cols[widest].yields), cmp.Compare(widths[i], widths[widest])) > 0 {
+				widest = i
+			}
+		}
+		widths[widest]--
+	}
+	return true
+}
+
+func drop(cols []column, widths []int) bool {
+	worst := -1
+	for i, c := range cols {
+		if widths[i] > 0 && c.rank > 0 && (worst < 0 || c.rank >= cols[worst].rank) {
+			worst = i
+		}
+	}
+	if worst < 0 {
+		return false
+	}
+	widths[worst] = 0
+	return true
+}

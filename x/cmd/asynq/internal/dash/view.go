@@ -1,0 +1,166 @@
+package dash
+
+import (
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+)
+
+const (
+	tinyWidth  = 24
+	tinyHeight = 6
+	// ruleHeight is the height of a screen from which on there is a line under the tabs.
+	ruleHeight = 16
+)
+
+// View implements tea.Model.
+func (m *model) View() tea.View {
+	v := tea.NewView(strings.Join(m.screen(), "\n"))
+	v.AltScreen = true
+	v.WindowTitle = "asynq dash"
+	return v
+}
+
+// screen renders everything, in as many lines as the screen is high.
+func (m *model) screen() []string {
+	w, h := m.width, m.height
+	if w <= 0 || h <= 0 {
+		return nil
+	}
+	if w < tinyWidth || h < tinyHeight {
+		return fit([]string{" asynq", " This window", " is too small."}, w, h)
+	}
+	lines := []string{m.header(w)}
+	if h >= ruleHeight {
+		lines = append(lines, m.theme.paint(dimTone, strings.Repeat("─", w)))
+	}
+	if b := m.banner(w); b != "" {
+		lines = append(lines, b)
+	}
+	lines = append(lines, m.crumb(w))
+	lines = append(lines, fit(m.shown.draw(&m.theme, m.page().top, w, m.bodyHeight()), w, m.bodyHeight())...)
+	lines = append(lines, m.footer(w))
+	lines = fit(lines, w, h)
+	switch {
+	case m.help:
+		lines = m.overlay(lines, m.helpBox())
+	case m.dialog != nil:
+		lines = m.overlay(lines, m.dialogBox())
+	case m.form != nil:
+		lines = m.overlay(lines, m.formBox())
+	}
+	return lines
+}
+
+// bodyHeight is what the frame leaves for the page.
+func (m *model) bodyHeight() int {
+	h := m.height - 3
+	if m.height >= ruleHeight {
+		h--
+	}
+	if m.banner(m.width) != "" {
+		h--
+	}
+	return max(0, h)
+}
+
+// header names the tabs and tells how the connection is, in the longest form that there is room for.
+func (m *model) header(w int) string {
+	th := &m.theme
+	dot, state := th.paint(goodTone, "●"), " live every "+m.refresh.String()
+	switch {
+	case m.err != nil || m.snap == nil:
+		dot, state = th.paint(badTone, "○"), " no data"
+	case m.slow():
+		dot, state = th.paint(warnTone, "◌"), " waiting"
+	case m.busy > 0:
+		dot, state = th.paint(warnTone, "◌"), " working"
+	}
+	brief := dot
+	if m.readOnly {
+		brief = th.paint(warnTone, "read-only") + " " + dot
+	}
+	full := brief + th.paint(dimTone, state)
+	for _, try := range []struct {
+		tabs  int
+		state string
+	}{{0, full}, {0, brief}, {1, brief}, {2, full}, {2, brief}} {
+		bar := " " + th.paint(strongTone, "asynq") + " " + m.tabBar(try.tabs)
+		if ansi.StringWidth(bar)+ansi.StringWidth(try.state)+2 <= w {
+			return spread(bar, try.state+" ", w)
+		}
+	}
+	return spread(m.tabBar(2), brief, w)
+}
+
+// tabBar names all tabs with their numbers; shorter 1 with less space, and 2 only the one that is open.
+func (m *model) tabBar(shorter int) string {
+	var parts []string
+	for i, name := range tabNames {
+		label := string(rune('1'+i)) + " " + name
+		switch {
+		case view(i) == m.tab:
+			parts = append(parts, m.theme.tab.Render(label))
+		case shorter < 2:
+			parts = append(parts, m.theme.paint(dimTone, label))
+		default:
+			parts = append(parts, m.theme.paint(dimTone, label[:1]))
+		}
+	}
+	return " " + strings.Join(parts, strings.Repeat(" ", max(1, 3-shorter)))
+}
+
+// slow tells that a look at Redis takes long.
+func (m *model) slow() bool { return !m.polling.IsZero() && m.clock().Sub(m.polling) >= slowAfter }
+
+// banner tells of a Redis that does not answer, or not soon.
+func (m *model) banner(w int) string {
+	switch {
+	case m.err != nil:
+		text := " Redis cannot be reached: " + cleanLine(m.err.Error())
+		if m.snap != nil {
+			text = " Redis cannot be reached; this is from " + ago(m.snap.at, m.clock()) + " ago. " + cleanLine(m.err.Error())
+		}
+		return m.theme.banner.Render(pad(text, w, false))
+	case m.slow():
+		return m.theme.slow.Render(pad(" Redis is slow: waiting for "+m.clock().Sub(m.polling).Truncate(time.Second).String(), w, false))
+	default:
+		return ""
+	}
+}
+
+func (m *model) crumb(w int) string {
+	l, p := &m.shown, m.page()
+	left := " " + l.crumb
+	if p.filter != "" {
+		left += m.theme.paint(warnTone, "  /"+clean(p.filter))
+	}
+	info := l.info
+	if l.filtered > 0 {
+		info = plural(l.filtered, "row") + " hidden · " + info
+	}
+	return spread(left, m.theme.paint(dimTone, info)+" ", w)
+}
+
+// footer is the filter while it is typed, the outcome of an action, or what keys do here.
+func (m *model) footer(w int) string {
+	th := &m.theme
+	switch {
+	case m.input != nil:
+		return " " + th.paint(accentTone, "/") + m.input.View()
+	case m.toast.text != "" && m.clock().Before(m.toastUntil):
+		return " " + th.paint(m.toast.tone, pad(m.toast.text, w-2, false))
+	}
+	last := th.paint(accentTone, "?") + th.paint(dimTone, " help ")
+	var b strings.Builder
+	for _, k := range m.hints() {
+		part := " " + th.paint(accentTone, k.key) + th.paint(dimTone, " "+k.does+" ")
+		if ansi.StringWidth(b.String())+ansi.StringWidth(part)+ansi.StringWidth(last)+1 > w {
+			break
+		}
+		b.WriteString(part)
+	}
+	return spread(b.String(), last, w)
+}

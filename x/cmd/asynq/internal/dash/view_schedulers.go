@@ -1,0 +1,90 @@
+package dash
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/asynq-go/asynq"
+)
+
+func (m *model) listSchedulers() listing {
+	l := listing{crumb: m.theme.paint(strongTone, "Periodic tasks"), empty: "Loading …"}
+	b, ok, err := m.body()
+	switch {
+	case err != nil:
+		l.empty = cleanLine(err.Error())
+	case ok:
+		l.empty = "No scheduler runs, or none has an entry."
+		l.info = plural(len(b.entries), "entry")
+		if len(b.entries) != 1 {
+			l.info = number(len(b.entries)) + " entries"
+		}
+	}
+	l.cols = []column{
+		{title: "TYPE", least: 10, most: 40}, {title: "SPEC", least: 8, most: 30}, {title: "NEXT IN", right: true},
+		{title: "LAST AGO", right: true}, {title: "QUEUE", rank: 1, least: 6, most: 24}, {title: "OPTIONS", least: 8, rank: 3}, {title: "PAYLOAD", least: 8, rank: 2},
+	}
+	now := m.now()
+	entries := slices.Clone(b.entries)
+	slices.SortStableFunc(entries, func(x, y *asynq.SchedulerEntry) int { return cmp.Or(x.Next.Compare(y.Next), cmp.Compare(x.ID, y.ID)) })
+	for _, e := range entries {
+		l.rows = append(l.rows, row{
+			key: e.ID, ref: ref{kind: refEntry, id: e.ID}, more: e.ID,
+			cells: []cell{
+				toned(cleanLine(e.Task.Type()), strongTone), text(cleanLine(e.Spec)), toned(until(e.Next, now), waitTone), text(ago(e.Prev, now)),
+				text(cleanLine(queueOf(e))), toned(options(e), dimTone), preview(e.Task.Payload()),
+			},
+		})
+	}
+	return l
+}
+
+func options(e *asynq.SchedulerEntry) string {
+	var parts []string
+	for _, o := range e.Opts {
+		if o.Type() != asynq.QueueOpt {
+			parts = append(parts, cleanLine(o.String()))
+		}
+	}
+	if parts == nil {
+		return "–"
+	}
+	return strings.Join(parts, " ")
+}
+
+// showEntry shows an entry, and when it enqueued its task.
+func (m *model) showEntry() listing {
+	p := m.page()
+	l := listing{crumb: m.theme.paint(dimTone, "Periodic tasks › ") + m.theme.paint(strongTone, cleanLine(p.id)), empty: "Loading …"}
+	b, ok, err := m.body()
+	switch {
+	case err != nil:
+		l.empty = cleanLine(err.Error())
+	case ok:
+		l.empty = "It has enqueued nothing yet."
+	}
+	queue := "default"
+	i := slices.IndexFunc(b.entries, func(e *asynq.SchedulerEntry) bool { return e.ID == p.id })
+	switch {
+	case i >= 0:
+		e := b.entries[i]
+		queue = queueOf(e)
+		l.head = m.theme.facts([]fact{
+			{"Type", toned(cleanLine(e.Task.Type()), strongTone)}, {"Spec", text(cleanLine(e.Spec))},
+			{"Next", text(m.moment(e.Next))}, {"Last", text(m.moment(e.Prev))}, {"Queue", text(cleanLine(queue))},
+			{"Options", text(options(e))}, {"Payload", preview(e.Task.Payload())},
+		}, m.width)
+	case ok && err == nil:
+		l.head = []string{m.theme.paint(warnTone, " No living scheduler has this entry any more.")}
+	}
+	l.head = append(l.head, "")
+	l.cols = []column{{title: "ENQUEUED"}, {title: "TASK", least: 8}}
+	for _, ev := range b.events {
+		l.rows = append(l.rows, row{
+			key: ev.TaskID, ref: ref{kind: refTask, queue: queue, id: ev.TaskID},
+			cells: []cell{text(m.moment(ev.EnqueuedAt)), text(cleanLine(ev.TaskID))},
+		})
+	}
+	return l
+}

@@ -1,0 +1,85 @@
+package dash
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynq-go/asynq"
+)
+
+// listServers shows each server, and below it what it processes now.
+func (m *model) listServers() listing {
+	l := listing{crumb: m.theme.paint(strongTone, "Servers and what they run"), empty: "No server runs."}
+	l.cols = []column{
+		{title: "SERVER / TASK", least: 14, most: 44}, {title: "STATUS / QUEUE", least: 6, most: 20}, {title: "BUSY / FOR", right: true},
+		{title: "", rank: 3}, {title: "UP / LEFT", right: true, rank: 1}, {title: "QUEUES / PAYLOAD", least: 10, rank: 2},
+	}
+	if m.snap == nil {
+		return l
+	}
+	now := m.now()
+	busy := 0
+	for _, s := range m.snap.servers {
+		busy += len(s.ActiveWorkers)
+		l.rows = append(l.rows, serverRow(s, now))
+		for i, w := range s.ActiveWorkers {
+			l.rows = append(l.rows, workerRow(s, w, i == len(s.ActiveWorkers)-1, now))
+		}
+	}
+	l.info = fmt.Sprintf("%s · %s active", plural(len(m.snap.servers), "server"), plural(busy, "task"))
+	return l
+}
+
+func serverRow(s *asynq.ServerInfo, now time.Time) row {
+	status := toned("● "+clean(s.Status), goodTone)
+	if s.Status != "active" {
+		status = toned("○ "+clean(s.Status), warnTone)
+	}
+	return row{key: s.ID, cells: []cell{
+		toned(fmt.Sprintf("%s:%d", cleanLine(s.Host), s.PID), strongTone), status,
+		text(fmt.Sprintf("%d/%d", len(s.ActiveWorkers), s.Concurrency)),
+		toned(bar(len(s.ActiveWorkers), s.Concurrency, 8), accentTone), text(ago(s.Started, now)), text(priorities(s)),
+	}}
+}
+
+// priorities writes the queues of a server with their weights, the greatest first.
+func priorities(s *asynq.ServerInfo) string {
+	names := slices.SortedFunc(maps.Keys(s.Queues), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.Queues[b], s.Queues[a]), cmp.Compare(a, b))
+	})
+	parts := make([]string, 0, len(names))
+	for _, name := range names {
+		parts = append(parts, fmt.Sprintf("%s %d", cleanLine(name), s.Queues[name]))
+	}
+	if s.StrictPriority {
+		parts = append(parts, "(strict)")
+	}
+	return strings.Join(parts, " · ")
+}
+
+func workerRow(s *asynq.ServerInfo, w *asynq.WorkerInfo, last bool, now time.Time) row {
+	branch := " ├ "
+	if last {
+		branch = " └ "
+	}
+	left := toned("–", dimTone)
+	if !w.Deadline.IsZero() && w.Deadline.Year() < 2100 {
+		left = text(until(w.Deadline, now))
+		if w.Deadline.Sub(now) < 10*time.Second {
+			left.tone = warnTone
+		}
+	}
+	return row{
+		key: s.ID + "\x00" + w.Queue + "\x00" + w.TaskID,
+		ref: ref{kind: refTask, queue: w.Queue, id: w.TaskID, state: asynq.TaskStateActive, typ: w.TaskType, data: w.TaskPayload},
+		cells: []cell{
+			text(branch + cleanLine(w.TaskType)), text(cleanLine(w.Queue)), toned(ago(w.Started, now), goodTone), text(""), left,
+			preview(w.TaskPayload),
+		},
+		more: w.TaskID,
+	}
+}
