@@ -143,5 +143,5 @@ func (d *driver) lacks(texts ...string) {
 
 // quick are options with which a test need not wait for the next look.
 func quick(c *asynq.Client, i *asynq.Inspector) *Options {
-	return &Options{Inspector: i, Client: c, Refresh: 20 * time.Millisecond}
+	return &Options{Inspector: i, Client: c, Refresh: 30 * time.Millisecond}
 }

@@ -15,9 +15,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// randomKeys is how many keys are pressed on each Redis.
-const randomKeys = 4000
-
 // pressable are keys with which something is done somewhere, and others.
 var pressable = strings.Fields(`up down left right enter esc tab shift+tab home end pgup pgdown space backspace delete f1 f5
 	1 2 3 4 5 6 j k h l g G [ ] < > / ? v y y y n r a d c p e R A D q x 0 " { : é 世 🙂 ctrl+r ctrl+u ctrl+d ctrl+a ctrl+k ctrl+w`)
@@ -46,7 +43,7 @@ func TestRandomKeys(t *testing.T) {
 			if i%97 == 0 {
 				d.send(tea.PasteMsg{Content: "some text\nwith \x1b[31mescapes and " + strings.Repeat("length ", 50)})
 			}
-			if i%25 == 0 {
+			if i%40 == 0 {
 				seen := d.m.snap.at
 				d.until("another look", func() bool { return d.m.snap.at.After(seen) })
 			}

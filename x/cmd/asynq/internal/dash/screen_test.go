@@ -236,8 +236,8 @@ func TestScreensOfAllSizes(t *testing.T) {
 	t.Parallel()
 	for name, show := range screens {
 		m := show(stage(80, 24))
-		for w := 0; w <= 200; w += 11 {
-			for h := 0; h <= 50; h += 5 {
+		for _, w := range []int{0, 1, 23, 24, 47, 81, 200} {
+			for _, h := range []int{0, 1, 6, 9, 17, 50} {
 				m.theme = newTheme(h%2 == 0)
 				m.Update(tea.WindowSizeMsg{Width: w, Height: h})
 				lines := m.screen()
