@@ -180,19 +180,32 @@ func valueHas(v any, path []string, fits *glob) bool {
 	return false
 }
 
-// anywhere is a text without a field.
+// anywhere is a text without a field. Who types a word seldom knows how it is capitalized, so case does not count.
 type anywhere struct {
 	value *value
 	glob  *glob
 }
 
+func newAnywhere(v *value) *anywhere {
+	folded := &value{}
+	for _, p := range v.pieces {
+		folded.add(fold(p.text), p.quoted)
+	}
+	return &anywhere{v, folded.pattern(true)}
+}
+
 func (a *anywhere) eval(f *facts) verdict {
-	if f.task == nil {
+	switch {
+	case f.row != nil:
+		return known(a.inRow(f.row))
+	case f.task == nil:
 		return unknown
 	}
-	g, t := a.glob, f.task
-	return known(g.match(t.ID) || g.match(t.Type) || g.match(t.LastErr) || g.match(string(t.Payload)))
+	t := f.task
+	return known(a.in(t.ID) || a.in(t.Type) || a.in(t.LastErr) || a.in(string(t.Payload)))
 }
+
+func (a *anywhere) in(s string) bool { return a.glob.match(fold(s)) }
 
 func (a *anywhere) text(int) string { return a.value.String() }
 
