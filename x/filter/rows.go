@@ -147,7 +147,7 @@ func (t *rowTerm) holds(c int) bool {
 
 // number is the wanted value in the unit of what it is compared with, which the name of a field may tell.
 func (t *rowTerm) number(got any) (float64, bool) {
-	d, isTime := parseAge(t.want)
+	d, isTime := ParseDuration(t.want)
 	if _, ok := got.(time.Duration); ok {
 		return d.Seconds(), isTime
 	}
@@ -160,7 +160,7 @@ func (t *rowTerm) number(got any) (float64, bool) {
 	case isTime && strings.HasSuffix(t.name, "_msec"):
 		return d.Seconds() * 1000, true
 	}
-	return parseSize(t.want)
+	return ParseSize(t.want)
 }
 
 // rowNumber is a value as a number, of a length of time its seconds.

@@ -274,7 +274,7 @@ type number struct {
 }
 
 func newNumber(name, op string, v *value) (node, string) {
-	bound, ok := parseSize(v.literal())
+	bound, ok := ParseSize(v.literal())
 	if name != "size" {
 		f, err := strconv.ParseFloat(v.literal(), 64)
 		bound, ok = f, err == nil && !math.IsNaN(f)
@@ -288,8 +288,8 @@ func newNumber(name, op string, v *value) (node, string) {
 	return &number{name: name, op: op, of: numbers[name], value: v, bound: bound}, ""
 }
 
-// parseSize reads a number of bytes.
-func parseSize(s string) (float64, bool) {
+// ParseSize reads a number of bytes as filters have it, such as 300, 1.5MB or 10KiB, in small or capital letters.
+func ParseSize(s string) (float64, bool) {
 	units := []struct {
 		name string
 		is   float64
@@ -332,7 +332,7 @@ func (n *number) text(int) string { return n.name + n.op + n.value.String() }
 
 // newAge makes a bound of age. Ages have no equal: they go on while one looks.
 func newAge(op string, v *value, at int) (node, string) {
-	d, ok := parseAge(v.literal())
+	d, ok := ParseDuration(v.literal())
 	switch {
 	case op == ":" || op == "=":
 		return nil, "age is compared with < or >, as in age>10m"
@@ -342,8 +342,9 @@ func newAge(op string, v *value, at int) (node, string) {
 	return &age{at: at, atLeast: op[0] == '>', bound: d}, ""
 }
 
-// parseAge reads a length of time as time.ParseDuration does, and besides days and weeks at its start.
-func parseAge(s string) (time.Duration, bool) {
+// ParseDuration reads a length of time as filters have it: as time.ParseDuration does, and besides days and weeks at its start, such as
+// 1w2d or 2d12h. None is negative.
+func ParseDuration(s string) (time.Duration, bool) {
 	var total time.Duration
 	rest := s
 	for _, u := range []struct {
