@@ -35,6 +35,18 @@ func Example() {
 	fmt.Println(n, err)
 }
 
+func ExampleRows() {
+	f, err := filter.ParseRows(`queue:mail:* (pending>100 OR -paused:false)`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(f.Match(map[string]any{"queue": "mail:slow", "pending": 250, "paused": false}))
+	fmt.Println(f.Match(map[string]any{"queue": "mail:fast", "pending": 0, "paused": false}))
+	// Output:
+	// true <nil>
+	// false <nil>
+}
+
 func ExampleSyntaxError() {
 	_, err := filter.Parse("type:email (id:a OR id:b")
 	var wrong *filter.SyntaxError

@@ -3,7 +3,8 @@
 //	type:email:* error:"timed out" payload:user_id=42 -state:archived age>10m retried>=3
 //
 // The terms, their fields and what they compare are described in docs/FILTER.md. A filter is compiled once and may be used by many
-// goroutines. Its TaskFilter is for the methods of asynq.Inspector that take one; a Scan searches through many queues and states.
+// goroutines. Its TaskFilter is for the methods of asynq.Inspector that take one; a Scan searches through many queues and states. Rows
+// filter what is not a task by fields of its own.
 package filter
 
 import (
@@ -23,7 +24,7 @@ type Filter struct {
 
 // Parse compiles a filter. An empty text admits all tasks. The error is a *SyntaxError.
 func Parse(text string) (*Filter, error) {
-	p := &parser{text: text}
+	p := &parser{text: text, compare: newTerm}
 	root, err := p.parse()
 	if err != nil {
 		return nil, err

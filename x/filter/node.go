@@ -28,6 +28,7 @@ type facts struct {
 	task  *asynq.TaskInfo // nil: not known
 	queue string
 	state asynq.TaskState
+	row   map[string]any // not nil: it is no task, but a row of a listing
 }
 
 // node is a part of a filter.

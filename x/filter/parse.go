@@ -41,6 +41,9 @@ type parser struct {
 	text  string
 	at    int
 	depth int
+
+	// compare makes a term of a field, or says what is wrong with it.
+	compare func(name, op string, v *value, at int) (n node, msg string)
 }
 
 func (p *parser) fail(at int, format string, args ...any) error {
@@ -217,7 +220,7 @@ func (p *parser) term() (node, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &anywhere{v, v.pattern(true)}, nil
+		return newAnywhere(v), nil
 	}
 	valueAt := p.at
 	if p.ended() {
@@ -227,7 +230,7 @@ func (p *parser) term() (node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, msg := newTerm(name, op, v, start)
+	n, msg := p.compare(name, op, v, start)
 	if msg != "" {
 		return nil, p.fail(start, "%s", msg)
 	}

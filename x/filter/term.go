@@ -180,19 +180,32 @@ func valueHas(v any, path []string, fits *glob) bool {
 	return false
 }
 
-// anywhere is a text without a field.
+// anywhere is a text without a field. Who types a word seldom knows how it is capitalized, so case does not count.
 type anywhere struct {
 	value *value
 	glob  *glob
 }
 
+func newAnywhere(v *value) *anywhere {
+	folded := &value{}
+	for _, p := range v.pieces {
+		folded.add(fold(p.text), p.quoted)
+	}
+	return &anywhere{v, folded.pattern(true)}
+}
+
 func (a *anywhere) eval(f *facts) verdict {
-	if f.task == nil {
+	switch {
+	case f.row != nil:
+		return known(a.inRow(f.row))
+	case f.task == nil:
 		return unknown
 	}
-	g, t := a.glob, f.task
-	return known(g.match(t.ID) || g.match(t.Type) || g.match(t.LastErr) || g.match(string(t.Payload)))
+	t := f.task
+	return known(a.in(t.ID) || a.in(t.Type) || a.in(t.LastErr) || a.in(string(t.Payload)))
 }
+
+func (a *anywhere) in(s string) bool { return a.glob.match(fold(s)) }
 
 func (a *anywhere) text(int) string { return a.value.String() }
 
@@ -261,7 +274,7 @@ type number struct {
 }
 
 func newNumber(name, op string, v *value) (node, string) {
-	bound, ok := parseSize(v.literal())
+	bound, ok := ParseSize(v.literal())
 	if name != "size" {
 		f, err := strconv.ParseFloat(v.literal(), 64)
 		bound, ok = f, err == nil && !math.IsNaN(f)
@@ -275,8 +288,8 @@ func newNumber(name, op string, v *value) (node, string) {
 	return &number{name: name, op: op, of: numbers[name], value: v, bound: bound}, ""
 }
 
-// parseSize reads a number of bytes.
-func parseSize(s string) (float64, bool) {
+// ParseSize reads a number of bytes as filters have it, such as 300, 1.5MB or 10KiB, in small or capital letters.
+func ParseSize(s string) (float64, bool) {
 	units := []struct {
 		name string
 		is   float64
@@ -319,7 +332,7 @@ func (n *number) text(int) string { return n.name + n.op + n.value.String() }
 
 // newAge makes a bound of age. Ages have no equal: they go on while one looks.
 func newAge(op string, v *value, at int) (node, string) {
-	d, ok := parseAge(v.literal())
+	d, ok := ParseDuration(v.literal())
 	switch {
 	case op == ":" || op == "=":
 		return nil, "age is compared with < or >, as in age>10m"
@@ -329,8 +342,9 @@ func newAge(op string, v *value, at int) (node, string) {
 	return &age{at: at, atLeast: op[0] == '>', bound: d}, ""
 }
 
-// parseAge reads a length of time as time.ParseDuration does, and besides days and weeks at its start.
-func parseAge(s string) (time.Duration, bool) {
+// ParseDuration reads a length of time as filters have it: as time.ParseDuration does, and besides days and weeks at its start, such as
+// 1w2d or 2d12h. None is negative.
+func ParseDuration(s string) (time.Duration, bool) {
 	var total time.Duration
 	rest := s
 	for _, u := range []struct {

@@ -99,6 +99,25 @@ func quote(s string) string {
 	return b.String()
 }
 
+// fold is a text in lower case. Unlike strings.ToLower it leaves bytes that are no text as they are.
+func fold(s string) string {
+	if utf8.ValidString(s) {
+		return strings.ToLower(s)
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && n == 1 {
+			b.WriteByte(s[0])
+		} else {
+			b.WriteRune(unicode.ToLower(r))
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
 // unquote reads a quoted text at the start of s, and returns how long it is there: 0 if the quotes are not closed.
 func unquote(s string) (text string, n int) {
 	var b strings.Builder

@@ -4,6 +4,7 @@ go 1.26.0
 
 replace (
 	github.com/asynq-go/asynq => ../../..
+	github.com/asynq-go/asynq/x/filter => ../../filter
 	github.com/asynq-go/asynq/x/metrics => ../../metrics
 )
 
@@ -13,6 +14,7 @@ require (
 	charm.land/lipgloss/v2 v2.0.6
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/asynq-go/asynq v0.0.0
+	github.com/asynq-go/asynq/x/filter v0.0.0
 	github.com/asynq-go/asynq/x/metrics v0.0.0
 	github.com/charmbracelet/x/ansi v0.11.8
 	github.com/charmbracelet/x/exp/teatest/v2 v2.0.0-20260823001701-96af6d2cb5f6
@@ -26,7 +28,6 @@ require (
 )
 
 require (
-	github.com/asynq-go/asynq/x/filter v0.0.0
 	github.com/atotto/clipboard v0.1.4 // indirect
 	github.com/aymanbagabas/go-udiff v0.4.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -60,5 +61,3 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
-
-replace github.com/asynq-go/asynq/x/filter => ../../filter

@@ -14,6 +14,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
+	"github.com/asynq-go/asynq/x/filter"
 )
 
 // addOutput gives a command -o and --no-headers.
@@ -27,7 +28,12 @@ func addOutput(cmd *cobra.Command) {
 func addListing(cmd *cobra.Command) {
 	addOutput(cmd)
 	addWatch(cmd)
-	cmd.Flags().String("filter", "", "show only what this admits, for example 'pending>0 queue=mail:*' (JSON names; = != > >= < <= ~)")
+	addFilter(cmd)
+}
+
+// addFilter gives a command --filter, for rows.
+func addFilter(cmd *cobra.Command) {
+	cmd.Flags().String("filter", "", "show only what this admits, for example 'pending>0 queue:mail:*' (JSON names; see docs/FILTER.md)")
 }
 
 // addWatch gives a command --watch.
@@ -40,6 +46,15 @@ func addWatch(cmd *cobra.Command) {
 func (a *app) filter(cmd *cobra.Command) string {
 	text, _ := cmd.Flags().GetString("filter")
 	return text
+}
+
+// badFilter shows where the filter is wrong.
+func badFilter(err error) error {
+	var wrong *filter.SyntaxError
+	if errors.As(err, &wrong) {
+		return usage("--%w\n  %s", err, indent(wrong.Pointer(), "  "))
+	}
+	return err
 }
 
 // output reads the flags that addOutput added.
@@ -61,11 +76,11 @@ func (a *app) output(cmd *cobra.Command) (out.Options, error) {
 
 // list shows rows that --filter admits, again and again with --watch.
 func list[T any](a *app, cmd *cobra.Command, columns []out.Column[T], load func(context.Context) iter.Seq2[T, error]) error {
-	filter, err := out.ParseFilter(a.filter(cmd))
+	f, err := filter.ParseRows(a.filter(cmd))
 	if err != nil {
-		return usage("%w", err)
+		return badFilter(err)
 	}
-	return listAll(a, cmd, columns, func(ctx context.Context) iter.Seq2[T, error] { return out.Filtered(filter, load(ctx)) })
+	return listAll(a, cmd, columns, func(ctx context.Context) iter.Seq2[T, error] { return out.Filtered(f, load(ctx)) })
 }
 
 // listAll is list for commands that do their own filtering.

@@ -126,35 +126,31 @@ func newQueueLs(a *app) *cobra.Command {
 			if format, _ := cmd.Flags().GetString("output"); format == string(out.Table) {
 				i = i.WithMemorySamples(0) // no column shows it
 			}
-			return list(a, cmd, queueColumns, func(context.Context) iter.Seq2[*queueRow, error] { return a.queues(i) })
+			return list(a, cmd, queueColumns, func(ctx context.Context) iter.Seq2[*queueRow, error] { return a.queues(ctx, i) })
 		},
 	}
 	addListing(cmd)
 	return cmd
 }
 
-// queues yields all queues. One that cannot be looked at does not hide the others.
-func (a *app) queues(i *asynq.Inspector) iter.Seq2[*queueRow, error] {
+// queues yields these queues, or all if none is named. One that cannot be looked at does not hide the others.
+func (a *app) queues(ctx context.Context, i *asynq.Inspector, names ...string) iter.Seq2[*queueRow, error] {
 	return func(yield func(*queueRow, error) bool) {
-		names, err := i.Queues()
+		results, err := i.QueueInfos(ctx, names...)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		for row, err := range queueRows(a, i, names) {
-			if !yield(row, err) {
-				return
+		found, names := make(map[string]asynq.QueueInfoResult, len(results)), make([]string, len(results))
+		for n, r := range results {
+			found[r.Queue], names[n] = r, r.Queue
+		}
+		rowsOf(a, names, func(name string) ([]*queueRow, error) {
+			r := found[name]
+			if r.Err != nil {
+				return nil, inQueue(name, r.Err)
 			}
-		}
+			return []*queueRow{newQueueRow(r.Info)}, nil
+		})(yield)
 	}
-}
-
-func queueRows(a *app, i *asynq.Inspector, names []string) iter.Seq2[*queueRow, error] {
-	return rowsOf(a, names, func(name string) ([]*queueRow, error) {
-		q, err := i.GetQueueInfo(name)
-		if err != nil {
-			return nil, inQueue(name, err)
-		}
-		return []*queueRow{newQueueRow(q)}, nil
-	})
 }

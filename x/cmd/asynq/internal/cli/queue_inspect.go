@@ -29,7 +29,7 @@ func newQueueInspect(a *app) *cobra.Command {
 				return err
 			}
 			return a.watched(cmd, o, func(w io.Writer) error {
-				rows := queueRows(a, i, args)
+				rows := a.queues(cmd.Context(), i, args...)
 				if !o.IsTable() {
 					return out.List(w, o, nil, rows)
 				}

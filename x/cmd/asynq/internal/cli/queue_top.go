@@ -14,6 +14,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
+	"github.com/asynq-go/asynq/x/filter"
 )
 
 // topRow is a queue with its rates. A rate is nil until the queue was seen twice.
@@ -81,7 +82,7 @@ and by how many tasks a second the queue grows. With --once the rates of one int
 	cmd.Flags().DurationP("interval", "i", 2*time.Second, "over how long rates are measured")
 	cmd.Flags().Bool("once", false, "show one interval and end")
 	addOutput(cmd)
-	cmd.Flags().String("filter", "", "show only what this admits, for example 'pending>0 queue=mail:*' (JSON names; = != > >= < <= ~)")
+	addFilter(cmd)
 	return cmd
 }
 
@@ -90,9 +91,9 @@ func (a *app) queueTop(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	filter, err := out.ParseFilter(a.filter(cmd))
+	f, err := filter.ParseRows(a.filter(cmd))
 	if err != nil {
-		return err
+		return badFilter(err)
 	}
 	every, _ := cmd.Flags().GetDuration("interval")
 	if every < minWatch {
@@ -103,7 +104,7 @@ func (a *app) queueTop(cmd *cobra.Command) error {
 		return err
 	}
 	t := &top{a: a, i: i.WithMemorySamples(0)}
-	draw := func(w io.Writer) error { return out.List(w, o, topColumns, out.Filtered(filter, t.next())) }
+	draw := func(w io.Writer) error { return out.List(w, o, topColumns, out.Filtered(f, t.next())) }
 	if once, _ := cmd.Flags().GetBool("once"); !once {
 		return a.redraw(cmd.Context(), every, o, draw)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/filter"
@@ -86,12 +85,11 @@ func exportBytes(b []byte) (text, encoded *string) {
 	if len(b) == 0 {
 		return nil, nil
 	}
-	s := string(b)
-	if utf8.Valid(b) {
-		return &s, nil
+	s, coded := textOrBase64(b)
+	if coded != "" {
+		return nil, &coded
 	}
-	s = base64.StdEncoding.EncodeToString(b)
-	return nil, &s
+	return &s, nil
 }
 
 func importBytes(name string, text, encoded *string) ([]byte, error) {

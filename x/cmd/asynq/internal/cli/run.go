@@ -13,7 +13,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/conn"
-	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
+	"github.com/asynq-go/asynq/x/filter"
 )
 
 // The exit codes.
@@ -97,13 +97,13 @@ func notFound(format string, args ...any) error {
 func (a *app) exitCode(err error) int {
 	var own exitError
 	var config *conn.UsageError
-	var filter *out.FilterError
+	var wrong *filter.SyntaxError // a field that the rows have not, which shows late
 	switch {
 	case err == nil:
 		return ExitDone
 	case errors.As(err, &own):
 		return own.code
-	case errors.As(err, &config), errors.As(err, &filter), a.running == nil: // cobra's own errors come before a command runs
+	case errors.As(err, &config), errors.As(err, &wrong), a.running == nil: // cobra's own errors come before a command runs
 		return ExitUsage
 	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrSchedulerEntryNotFound):
 		return ExitNotFound

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +38,7 @@ type workerRow struct {
 	Queue         string    `json:"queue"`
 	TaskType      string    `json:"task_type"`
 	Payload       string    `json:"task_payload"`        // empty if it is no text
-	PayloadBase64 []byte    `json:"task_payload_base64"` // empty if it is text
+	PayloadBase64 string    `json:"task_payload_base64"` // empty if it is text
 	Started       time.Time `json:"start_time"`
 	Deadline      time.Time `json:"deadline,omitzero"`
 }
@@ -51,13 +50,9 @@ func newServerRow(s *asynq.ServerInfo) *serverRow {
 	}
 	for n, w := range s.ActiveWorkers {
 		row.Workers[n] = workerRow{
-			TaskID: w.TaskID, Queue: w.Queue, TaskType: w.TaskType, PayloadBase64: []byte{}, Started: w.Started, Deadline: w.Deadline,
+			TaskID: w.TaskID, Queue: w.Queue, TaskType: w.TaskType, Started: w.Started, Deadline: w.Deadline,
 		}
-		if utf8.Valid(w.TaskPayload) {
-			row.Workers[n].Payload = string(w.TaskPayload)
-		} else {
-			row.Workers[n].PayloadBase64 = w.TaskPayload
-		}
+		row.Workers[n].Payload, row.Workers[n].PayloadBase64 = textOrBase64(w.TaskPayload)
 	}
 	return row
 }

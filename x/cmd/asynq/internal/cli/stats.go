@@ -100,7 +100,7 @@ func (a *app) stats(ctx context.Context, i *asynq.Inspector, client redis.Univer
 	}
 	row.Redis = newRedisRow(info)
 	var failed error
-	for q, err := range a.queues(i) {
+	for q, err := range a.queues(ctx, i) {
 		if err != nil {
 			failed = err
 			break

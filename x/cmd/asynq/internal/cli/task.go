@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -180,10 +179,8 @@ func (a *app) scope(cmd *cobra.Command) (s filter.Scan, err error) {
 		}
 		s.States = []asynq.TaskState{asynq.TaskStateAggregating}
 	}
-	s.Filter, err = filter.Parse(a.filter(cmd))
-	var wrong *filter.SyntaxError
-	if errors.As(err, &wrong) {
-		return s, usage("--%w\n  %s", err, indent(wrong.Pointer(), "  "))
+	if s.Filter, err = filter.Parse(a.filter(cmd)); err != nil {
+		return s, badFilter(err)
 	}
 	if s.MaxScan, _ = cmd.Flags().GetInt("max-scan"); s.MaxScan < 0 {
 		return s, usage("--max-scan must not be negative")

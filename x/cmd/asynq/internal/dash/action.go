@@ -8,6 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/filter"
 )
 
 const (
@@ -180,14 +181,15 @@ func (m *model) actionAll(key string) (*action, error) {
 	if p.view != viewTasks || p.queue == "" {
 		return nil, nil
 	}
-	f, err := parseFilter(p.filter)
+	f, err := filter.Parse(p.filter)
 	if err != nil {
 		return nil, err
 	}
-	if len(f.words) > 0 {
-		return nil, errors.New("for all at once, filter by type:, error:, payload:, older: or younger: only")
+	if !f.MayMatch(p.queue, p.state) {
+		return nil, errors.New("no task here can match the filter")
 	}
-	f.search.Group = p.group
+	search := f.TaskFilter()
+	search.Group = p.group
 	change, verb, done := m.insp.RunTasks, "Run", "made pending"
 	switch {
 	case p.state == asynq.TaskStateActive:
@@ -213,7 +215,7 @@ func (m *model) actionAll(key string) (*action, error) {
 		of += " that match " + p.filter
 	}
 	return &action{verb: verb, of: of, risky: key == "D", all: true, do: func(ctx context.Context) (string, error) {
-		n, err := change(ctx, p.queue, p.state, f.search)
+		n, err := change(ctx, p.queue, p.state, search)
 		return fmt.Sprintf("%s %s of queue %s", done, plural(n, "task"), p.queue), err
 	}}, nil
 }

@@ -90,12 +90,22 @@ func TestActionsOnAllTasks(t *testing.T) {
 		d.see("made pending 3 tasks", "pending 3")
 
 		d.keys("left left left left /")
-		d.typed("word")
+		d.typed("state:archived")
 		d.keys("enter D")
-		d.see("for all at once, filter by type:")
+		d.see("no task here can match the filter")
+		d.keys("/ ctrl+u")
+		d.typed("(")
+		d.keys("enter D")
+		d.see("a term is missing here")
 		if d.m.dialog != nil {
-			t.Error("all tasks would be deleted with a filter that cannot be told to Redis")
+			t.Error("all tasks would be deleted with a filter that is wrong")
 		}
+		d.keys("/ ctrl+u")
+		d.typed(`"A:X" OR id:none`)
+		d.keys("enter")
+		d.see("3 found")
+		d.keys("D y")
+		d.see("deleted 3 tasks of queue default", "pending 0")
 	})
 }
 

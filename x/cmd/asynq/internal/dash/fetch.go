@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/filter"
 )
 
 const (
@@ -192,11 +193,11 @@ func (f fetcher) all(w want) ([]*asynq.TaskInfo, error) {
 
 // filtered lists the tasks that a filter admits. It looks at a bounded number of tasks.
 func (f fetcher) filtered(w want) (body, error) {
-	filter, err := parseFilter(w.filter)
-	if err != nil {
+	found, err := filter.Parse(w.filter)
+	if err != nil || !found.MayMatch(w.queue, w.state) {
 		return body{}, err
 	}
-	search := filter.search
+	search := found.TaskFilter()
 	search.MaxScan = scanAtMost
 	search.Group = w.group
 	var b body
@@ -207,7 +208,6 @@ func (f fetcher) filtered(w want) (body, error) {
 			return b, nil
 		case err != nil:
 			return b, err
-		case !filter.admits(task):
 		case len(b.tasks) == tasksPerPage:
 			b.scanned = true
 			return b, nil

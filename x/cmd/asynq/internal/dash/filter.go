@@ -1,103 +1,88 @@
 package dash
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/filter"
 )
 
-// filter is what the user typed after "/".
-type filter struct {
-	// search is the part of it that the inspector can do, as type:, error:, payload:, older: and younger: say.
-	search asynq.TaskFilter
-	// words are to be found somewhere in what a row tells, in lower case.
-	words []string
-}
-
-// parseFilter reads a filter. Words are separated by spaces; quotes hold one together.
-func parseFilter(text string) (filter, error) {
-	var f filter
-	for _, word := range split(text) {
-		key, value, _ := strings.Cut(word, ":")
-		var err error
-		switch {
-		case value == "":
-			f.words = append(f.words, strings.ToLower(word))
-		case key == "type":
-			f.search.Type = value
-		case key == "error":
-			f.search.Error = value
-		case key == "payload":
-			f.search.Payload = value
-		case key == "older":
-			f.search.OlderThan, err = duration(value)
-		case key == "younger":
-			f.search.YoungerThan, err = duration(value)
-		default:
-			f.words = append(f.words, strings.ToLower(word))
+// narrow leaves out the rows that the filter does not admit. Its fields are the headings of the columns. While it is typed, and does not
+// make sense yet, all rows stay.
+func (l *listing) narrow(text string, typing bool) {
+	f, err := filter.ParseRows(text)
+	kept := make([]row, 0, len(l.rows))
+	for _, r := range l.rows {
+		var ok bool
+		if err == nil {
+			ok, err = f.Match(rowFields(l.cols, r))
 		}
 		if err != nil {
-			return filter{}, fmt.Errorf("%s: %w; write a time like 90s, 10m, 2h or 3d", key, err)
+			break
+		}
+		if ok {
+			kept = append(kept, r)
 		}
 	}
-	return f, nil
+	switch {
+	case err != nil && typing:
+		return
+	case err != nil:
+		kept, l.empty = nil, cleanLine(err.Error())
+	case len(kept) == 0:
+		l.empty = "Nothing matches " + clean(text) + "."
+	}
+	l.filtered = len(l.rows) - len(kept)
+	l.rows = kept
 }
 
-// duration reads what time.ParseDuration does, and days.
-func duration(s string) (time.Duration, error) {
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.ParseFloat(days, 64); err == nil && n >= 0 && n <= 36500 {
-			return time.Duration(n * 24 * float64(time.Hour)), nil
+// rowFields is a row as the filter takes it. A heading such as "SERVER / TASK" makes two fields.
+func rowFields(cols []column, r row) map[string]any {
+	fields := make(map[string]any, len(cols)+1)
+	shown := []any{r.more} // words look at the texts as they are shown
+	for i, c := range r.cells {
+		shown = append(shown, c.text)
+		for title := range strings.SplitSeq(cols[i].title, "/") {
+			if name := fieldName(title); name != "" {
+				fields[name] = fieldValue(c.text, cols[i].right)
+			}
 		}
 	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		return 0, fmt.Errorf("%q is no duration", s)
-	}
-	return d, nil
+	fields[""] = shown
+	return fields
 }
 
-func split(text string) []string {
-	var words []string
-	var word strings.Builder
-	quoted := false
-	flush := func() {
-		if word.Len() > 0 {
-			words = append(words, word.String())
-			word.Reset()
-		}
-	}
-	for _, r := range text {
+func fieldName(title string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
 		switch {
-		case r == '"':
-			quoted = !quoted
-		case r == ' ' && !quoted:
-			flush()
-		default:
-			word.WriteRune(r)
+		case r >= 'a' && r <= 'z':
+			return r
+		case r == ' ':
+			return '_'
 		}
-	}
-	flush()
-	return words
+		return -1
+	}, strings.ToLower(title)), "_")
 }
 
-// admits tells whether all words are found in a task; the rest of the filter is up to the inspector.
-func (f *filter) admits(t *asynq.TaskInfo) bool {
-	if len(f.words) == 0 {
-		return true
+// fieldValue is what a cell shows. Numbers, sizes and lengths of time stand in columns that are aligned to the right.
+func fieldValue(text string, right bool) any {
+	if !right {
+		return text
 	}
-	return f.found(t.ID + "\n" + t.Type + "\n" + t.LastErr + "\n" + t.Group + "\n" + string(t.Payload))
-}
-
-func (f *filter) found(text string) bool {
-	text = strings.ToLower(text)
-	for _, w := range f.words {
-		if !strings.Contains(text, w) {
-			return false
+	if text == "–" || text == "?" || text == "" {
+		return nil
+	}
+	if n, err := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64); err == nil {
+		return n
+	}
+	if d, ok := filter.ParseDuration(text); ok {
+		return d
+	}
+	digits := strings.ReplaceAll(text, " ", "")
+	for _, size := range []string{digits, digits + "B"} { // 1.2k stands for 1,200
+		if n, ok := filter.ParseSize(size); ok {
+			return n
 		}
 	}
-	return true
+	return text
 }

@@ -13,6 +13,7 @@ import (
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/filter"
 )
 
 // form is where a task is written that is to be enqueued.
@@ -134,11 +135,11 @@ func (m *model) enqueue() (*action, error) {
 	}
 	opts := []asynq.Option{asynq.Queue(queue)}
 	if s := f.value(fieldIn); s != "" {
-		d, err := duration(s)
-		if err != nil {
-			return nil, fmt.Errorf("run in: %w; write a time like 90s, 10m or 2h", err)
+		d, ok := filter.ParseDuration(s)
+		if !ok {
+			return nil, fmt.Errorf("run in: %q is no duration; write a time like 90s, 10m, 2h or 3d", s)
 		}
-		opts = append(opts, asynq.ProcessIn(max(0, d)))
+		opts = append(opts, asynq.ProcessIn(d))
 	}
 	if s := f.value(fieldRetry); s != "" {
 		n, err := strconv.Atoi(s)

@@ -81,7 +81,7 @@ func (m *model) helpBox() []string {
 	left := m.column(keys, 14)
 	right := m.column(acts, 6)
 	right = append(right, "", m.theme.paint(strongTone, "Filter"),
-		"words, and for tasks", "type:email:*  error:text", "payload:text  older:10m", "younger:2h")
+		"words, and for tasks", "type:email:*  error:text", "payload:user=42  age>10m", "for rows  pending>3 -note:ok")
 	lines := []string{m.theme.paint(strongTone, "Keys")}
 	if m.width >= 74 {
 		for i := range max(len(left), len(right)) {

@@ -58,38 +58,13 @@ func (m *model) listing() listing {
 		l.rows, l.empty = nil, "Connecting …"
 	}
 	if p.filter != "" && p.view != viewTasks && !l.isDoc {
-		l.narrow(p.filter)
+		l.narrow(p.filter, m.input != nil)
 	}
 	// There must be room for a row or two.
 	if most := m.bodyHeight() - 3; len(l.head) > most {
 		l.head = l.head[:max(0, most)]
 	}
 	return l
-}
-
-// narrow leaves the rows out that do not have all words of a filter.
-func (l *listing) narrow(text string) {
-	f := filter{}
-	for _, w := range split(text) {
-		f.words = append(f.words, strings.ToLower(w))
-	}
-	kept := make([]row, 0, len(l.rows))
-	for _, r := range l.rows {
-		var all strings.Builder
-		all.WriteString(r.more)
-		for _, c := range r.cells {
-			all.WriteByte('\n')
-			all.WriteString(c.text)
-		}
-		if f.found(all.String()) {
-			kept = append(kept, r)
-		}
-	}
-	l.filtered = len(l.rows) - len(kept)
-	l.rows = kept
-	if len(kept) == 0 {
-		l.empty = "Nothing matches " + clean(text) + "."
-	}
 }
 
 // draw renders a listing into h lines.

@@ -2,7 +2,6 @@ package dash
 
 import (
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -107,27 +106,6 @@ func TestFingerprint(t *testing.T) {
 		if a, b := fingerprint(differ[0]), fingerprint(differ[1]); a == b {
 			t.Errorf("%q and %q are one: %q", differ[0], differ[1], a)
 		}
-	}
-}
-
-func TestParseFilter(t *testing.T) {
-	t.Parallel()
-	f, err := parseFilter(`type:email:* error:"connection refused" older:2d Ada x:y younger:90s payload:42 type:`)
-	want := asynq.TaskFilter{Type: "email:*", Error: "connection refused", OlderThan: 48 * time.Hour, YoungerThan: 90 * time.Second, Payload: "42"}
-	if err != nil || !reflect.DeepEqual(f.search, want) || !slices.Equal(f.words, []string{"ada", "x:y", "type:"}) {
-		t.Errorf("got %+v, error %v", f, err)
-	}
-	if _, err := parseFilter("older:soon"); err == nil || !strings.Contains(err.Error(), "10m") {
-		t.Errorf("the error is %v", err)
-	}
-	task := &asynq.TaskInfo{ID: "7", Type: "Email:Send", Payload: []byte("Ada"), LastErr: "X:Y"}
-	f.words = []string{"ada", "x:y", "email"}
-	if !f.admits(task) {
-		t.Error("words are not found")
-	}
-	f.words = append(f.words, "nowhere")
-	if f.admits(task) {
-		t.Error("a word is found that is not there")
 	}
 }
 

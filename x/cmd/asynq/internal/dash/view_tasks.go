@@ -27,8 +27,8 @@ func (m *model) listTaskPage() listing {
 	case err != nil:
 		l.empty = cleanLine(err.Error())
 	case p.filter != "":
-		l.empty = "No task matches. A word is looked for in ID, type, payload, error and group; " +
-			"type:email:* error:text payload:text older:10m younger:2h look in one of them."
+		l.empty = "No task matches. A word is looked for in ID, type, payload and error; " +
+			"type:email:* error:text payload:user=42 -group:a retried>3 age>10m look at one thing."
 	default:
 		l.empty = "No task is " + p.state.String() + "."
 	}

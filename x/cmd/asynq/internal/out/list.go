@@ -67,24 +67,6 @@ func each[T any](rows iter.Seq2[T, error], do func(T) error) error {
 	return nil
 }
 
-// Filtered are the rows that the filter admits; all of them if it is nil.
-func Filtered[T any](f *Filter, rows iter.Seq2[T, error]) iter.Seq2[T, error] {
-	if f == nil {
-		return rows
-	}
-	return func(yield func(T, error) bool) {
-		for row, err := range rows {
-			ok := true
-			if err == nil {
-				ok, err = f.Admits(row)
-			}
-			if (ok || err != nil) && !yield(row, err) {
-				return
-			}
-		}
-	}
-}
-
 // listJSON writes an array that is whole even if the rows end with an error.
 func listJSON[T any](w io.Writer, rows iter.Seq2[T, error]) error {
 	n := 0

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"strings"
 	"testing"
+
+	"github.com/asynq-go/asynq/x/filter"
 )
 
 type row struct {
@@ -127,39 +129,44 @@ func TestYAMLTexts(t *testing.T) {
 	}
 }
 
-func TestFilter(t *testing.T) {
+// Rows are filtered by the names and values of their JSON.
+func TestFiltered(t *testing.T) {
 	t.Parallel()
-	r := row{Name: "mail:fast", Count: 7, Latency: 90_000, Memory: 2_000_000}
-	for filter, want := range map[string]bool{
-		"": true, "name=mail:*": true, "name=mail": false, "name!=mail": true, "name~FAST": true, "name~slow": false,
-		"count=7": true, "count!=7": false, "count>6": true, "count>7": false, "count>=7": true, "count<=6": false, "count<8 name=m*": true,
-		"count<8 name=x*": false, "paused=false": true, "paused!=false": false, "latency_msec>1m": true, "latency_msec>2m": false,
-		"memory_bytes>=2MB": true, "memory_bytes>2MB": false, "name>a": true,
+	for text, want := range map[string]string{
+		"": "row0 row1 row2", "count>0 -name:*2": "row1", "row2 OR count:0": "row0 row2", "latency_msec>1m": "", "paused:false count>=2": "row2",
 	} {
-		f, err := ParseFilter(filter)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := f == nil
-		if f != nil {
-			if got, err = f.Admits(r); err != nil {
-				t.Errorf("%s: %v", filter, err)
+		var got []string
+		for row, err := range Filtered(parsed(t, text), rows(3, nil)) {
+			if err != nil {
+				t.Errorf("%s: %v", text, err)
 			}
+			got = append(got, row.Name)
 		}
-		if got != want {
-			t.Errorf("%q admits: %v, want %v", filter, got, want)
-		}
-	}
-	for _, filter := range []string{"count", "=7", "count>many", "colour=red", "name=[", "count!7"} {
-		f, err := ParseFilter(filter)
-		if err == nil {
-			_, err = f.Admits(r)
-		}
-		var bad *FilterError
-		if !errors.As(err, &bad) {
-			t.Errorf("%q: error %v; want a FilterError", filter, err)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q admits %v, want %s", text, got, want)
 		}
 	}
+	broken := errors.New("broken")
+	for _, err := range Filtered(parsed(t, "count>5"), rows(3, broken)) {
+		if !errors.Is(err, broken) {
+			t.Errorf("error %v, want that of the rows", err)
+		}
+	}
+	var wrong *filter.SyntaxError
+	for _, err := range Filtered(parsed(t, "colour:red"), rows(1, nil)) {
+		if !errors.As(err, &wrong) {
+			t.Errorf("error %v, want a SyntaxError", err)
+		}
+	}
+}
+
+func parsed(t *testing.T, text string) *filter.Rows {
+	t.Helper()
+	f, err := filter.ParseRows(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 func TestParseRefuses(t *testing.T) {
