@@ -149,7 +149,7 @@ func TestBackToFull(t *testing.T) {
 		events = append(events, history.Event{Kind: history.Finished, At: 13*second + i*second/90})
 	}
 	got := backToFull(events)["x"]
-	if want := 980 * time.Millisecond; (got - want).Abs() > 20*time.Millisecond { // 16 of 18 are in the window then
+	if want := 1090 * time.Millisecond; (got - want).Abs() > 20*time.Millisecond { // 8 of 9 are in the window then
 		t.Errorf("got %v, want about %v: %s", got, want, fmt.Sprint(backToFull(events)))
 	}
 }

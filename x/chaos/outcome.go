@@ -29,9 +29,9 @@ func judge(o *options, events []history.Event) *outcome {
 	return out
 }
 
-// The rate is full again when in so long as many tasks have finished as it takes at this share of the rate before.
+// The rate is full again when in the last so long as many tasks have finished as it takes at this share of the rate before.
 const (
-	window    = 200 * time.Millisecond
+	window    = 100 * time.Millisecond
 	before    = 5 * time.Second
 	fullShare = 0.8
 )
@@ -65,8 +65,8 @@ func backToFull(events []history.Event) map[string]time.Duration {
 		if len(finished) > 0 {
 			end = min(end, finished[len(finished)-1])
 		}
-		for at := f.Until; need > 0 && at+int64(window) <= end; at += int64(10 * time.Millisecond) {
-			if count(at, at+int64(window)) >= need {
+		for at := f.Until; need > 0 && at <= end; at += int64(10 * time.Millisecond) {
+			if count(at-int64(window), at) >= need {
 				took[f.Name] = append(took[f.Name], time.Duration(at-f.Until))
 				break
 			}
