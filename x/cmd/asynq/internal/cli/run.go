@@ -98,11 +98,14 @@ func (a *app) exitCode(err error) int {
 	var own exitError
 	var config *conn.UsageError
 	var filter *out.FilterError
+	var nowhere *conn.UnknownContextError
 	switch {
 	case err == nil:
 		return ExitDone
 	case errors.As(err, &own):
 		return own.code
+	case errors.As(err, &nowhere):
+		return ExitNotFound
 	case errors.As(err, &config), errors.As(err, &filter), a.running == nil: // cobra's own errors come before a command runs
 		return ExitUsage
 	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrSchedulerEntryNotFound):

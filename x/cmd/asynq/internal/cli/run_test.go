@@ -9,7 +9,7 @@ func TestUsageErrors(t *testing.T) {
 	w := newWorld(t)
 	for _, args := range []string{
 		"nothing", "queue nothing", "queue ls too many", "--nothing", "queue ls --watch=1ms", "queue ls --db x", "queue ls --db -1",
-		"queue ls --context nowhere", "queue ls --uri http://host", "queue ls --config /does/not/exist", "queue ls --namespace {}", "queue ls --namespace \xff", "help nothing", "completion nothing",
+		"queue ls --uri http://host", "queue ls --config /does/not/exist", "queue ls --namespace {}", "queue ls --namespace \xff", "help nothing", "completion nothing",
 	} {
 		r := w.raw(t.Context(), strings.Fields(args)...)
 		if r.code != ExitUsage || r.out != "" || !strings.HasPrefix(r.err, "asynq: ") {

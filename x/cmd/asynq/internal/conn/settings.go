@@ -18,6 +18,11 @@ func (e *UsageError) Error() string { return e.Text }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
+// UnknownContextError says that the file has no context of the name that was asked for.
+type UnknownContextError struct{ Text string }
+
+func (e *UnknownContextError) Error() string { return e.Text }
+
 // kind is how the text of a setting is read.
 type kind uint8
 
@@ -124,7 +129,7 @@ func Load(fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
 	if chosen != "" {
 		ctx, ok := file.Contexts[chosen]
 		if !ok {
-			return nil, usage("no context %q in %s: asynq context ls tells those that there are", chosen, file.Path)
+			return nil, &UnknownContextError{fmt.Sprintf("no context %q in %s: asynq context ls tells those that there are", chosen, file.Path)}
 		}
 		c.Context, stored, from = chosen, ctx, fromContext
 	}
