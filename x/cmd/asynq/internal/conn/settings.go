@@ -136,7 +136,7 @@ func Load(fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
 	for _, s := range settings {
 		v := flagOrEnv(fs, env, s.name)
 		if v.from == unset {
-			if t, ok := stored[s.name]; ok {
+			if t := stored[s.name]; t != "" {
 				v = value{t, from}
 			}
 		}
@@ -149,6 +149,10 @@ func Load(fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
 		c.values[s.name] = v
 	}
 	c.detach()
+	// Files of the existing tool hold addresses of a cluster next to the switch that says whether to use them.
+	if no := c.values["cluster"]; no.from != unset && !c.yes("cluster") && no.from >= c.values["cluster-addrs"].from {
+		delete(c.values, "cluster-addrs")
+	}
 	return c, nil
 }
 
