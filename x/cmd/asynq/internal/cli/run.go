@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -157,6 +158,19 @@ func (a *app) setFromEnv(cmd *cobra.Command) error {
 	return nil
 }
 
+// mindWatch explains why the distance after --watch was taken for an argument: the flag can be given without one.
+func mindWatch(cmd *cobra.Command, args []string, err error) error {
+	if f := cmd.Flags().Lookup("watch"); err == nil || f == nil || !f.Changed {
+		return err
+	}
+	for _, arg := range args {
+		if _, notDuration := time.ParseDuration(arg); notDuration == nil {
+			return fmt.Errorf("%w: write --watch=%s", err, arg)
+		}
+	}
+	return err
+}
+
 // withRun marks the moment from which on errors are not of usage, for the command and all below it.
 func withRun(a *app, cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
@@ -167,6 +181,9 @@ func withRun(a *app, cmd *cobra.Command) {
 			}
 			return run(cmd, args)
 		}
+	}
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error { return mindWatch(cmd, args, check(cmd, args)) }
 	}
 	for _, c := range cmd.Commands() {
 		withRun(a, c)
