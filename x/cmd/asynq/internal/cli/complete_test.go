@@ -62,6 +62,9 @@ func TestMan(t *testing.T) {
 	if r := w.raw(t.Context(), "man", "--dir", dir); r.code != ExitDone || r.out != "" {
 		t.Fatalf("got %+v", r)
 	}
+	if r := w.raw(t.Context(), "man"); r.code != ExitUsage {
+		t.Errorf("without a directory: got %+v; want exit code %d", r, ExitUsage)
+	}
 	page, err := os.ReadFile(filepath.Join(dir, "asynq-queue-ls.1"))
 	if err != nil || !strings.Contains(string(page), "List the queues") {
 		t.Errorf("page %q, %v", page, err)

@@ -30,6 +30,9 @@ func TestContext(t *testing.T) {
 	if r.code != ExitNotFound {
 		t.Errorf("an unknown context: got %+v; want exit code %d", r, ExitNotFound)
 	}
+	if r := run("queue", "ls", "--context", "none"); r.code != ExitNotFound || r.out != "" {
+		t.Errorf("a command in an unknown context: got %+v; want exit code %d", r, ExitNotFound)
+	}
 	w.golden("context_ls_current", run("context", "ls", "-o", "json"))
 	w.env["ASYNQ_PASSWORD"] = "secret"
 	w.golden("context_show", run("context", "show", "--db", "9"))

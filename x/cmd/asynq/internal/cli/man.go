@@ -12,12 +12,15 @@ import (
 
 func newMan(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:    "man",
-		Short:  "Write the manual pages",
-		Hidden: true,
-		Args:   cobra.NoArgs,
+		Use:     "man",
+		Short:   "Write the manual pages to a directory",
+		Example: "  asynq man --dir ~/.local/share/man/man1",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, _ := cmd.Flags().GetString("dir")
+			if dir == "" {
+				return usage("where to? Say --dir")
+			}
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}
@@ -40,6 +43,6 @@ func newMan(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().String("dir", ".", "directory to write to")
+	cmd.Flags().String("dir", "", "directory to write to; it is made if need be")
 	return cmd
 }

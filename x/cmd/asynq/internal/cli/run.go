@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -98,11 +99,14 @@ func (a *app) exitCode(err error) int {
 	var own exitError
 	var config *conn.UsageError
 	var wrong *filter.SyntaxError // a field that the rows have not, which shows late
+	var nowhere *conn.UnknownContextError
 	switch {
 	case err == nil:
 		return ExitDone
 	case errors.As(err, &own):
 		return own.code
+	case errors.As(err, &nowhere):
+		return ExitNotFound
 	case errors.As(err, &config), errors.As(err, &wrong), a.running == nil: // cobra's own errors come before a command runs
 		return ExitUsage
 	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrSchedulerEntryNotFound):
@@ -154,6 +158,19 @@ func (a *app) setFromEnv(cmd *cobra.Command) error {
 	return nil
 }
 
+// mindWatch explains why the distance after --watch was taken for an argument: the flag can be given without one.
+func mindWatch(cmd *cobra.Command, args []string, err error) error {
+	if f := cmd.Flags().Lookup("watch"); err == nil || f == nil || !f.Changed {
+		return err
+	}
+	for _, arg := range args {
+		if _, notDuration := time.ParseDuration(arg); notDuration == nil {
+			return fmt.Errorf("%w: write --watch=%s", err, arg)
+		}
+	}
+	return err
+}
+
 // withRun marks the moment from which on errors are not of usage, for the command and all below it.
 func withRun(a *app, cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
@@ -164,6 +181,9 @@ func withRun(a *app, cmd *cobra.Command) {
 			}
 			return run(cmd, args)
 		}
+	}
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error { return mindWatch(cmd, args, check(cmd, args)) }
 	}
 	for _, c := range cmd.Commands() {
 		withRun(a, c)

@@ -1,15 +1,17 @@
 package cli
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestUsageErrors(t *testing.T) {
 	w := newWorld(t)
 	for _, args := range []string{
 		"nothing", "queue nothing", "queue ls too many", "--nothing", "queue ls --watch=1ms", "queue ls --db x", "queue ls --db -1",
-		"queue ls --context nowhere", "queue ls --uri http://host", "queue ls --config /does/not/exist", "queue ls --namespace {}", "queue ls --namespace \xff", "help nothing", "completion nothing",
+		"queue ls --uri http://host", "queue ls --config /does/not/exist", "queue ls --namespace {}", "queue ls --namespace \xff", "help nothing", "completion nothing",
 	} {
 		r := w.raw(t.Context(), strings.Fields(args)...)
 		if r.code != ExitUsage || r.out != "" || !strings.HasPrefix(r.err, "asynq: ") {
@@ -18,10 +20,32 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
+// The distance of --watch needs its "=", which its error tells.
+func TestWatchDistanceApart(t *testing.T) {
+	w := newWorld(t)
+	if r := w.raw(t.Context(), "queue", "ls", "--watch", "3s"); r.code != ExitUsage || !strings.Contains(r.err, "write --watch=3s") {
+		t.Errorf("got %+v; want exit code %d and how to write it", r, ExitUsage)
+	}
+	if r := w.raw(t.Context(), "queue", "ls", "3s"); r.code != ExitUsage || strings.Contains(r.err, "--watch") {
+		t.Errorf("without --watch: got %+v", r)
+	}
+}
+
 func TestUnreachable(t *testing.T) {
 	w := newWorld(t)
 	r := w.raw(t.Context(), "--uri", "127.0.0.1:1", "queue", "ls")
 	if r.code != ExitFailed || r.out != "" || !strings.Contains(r.err, "connection refused") {
+		t.Errorf("got %+v; want exit code %d", r, ExitFailed)
+	}
+}
+
+// Sentinels that are away are told soon: retries of the dials must not multiply with those of the commands.
+func TestUnreachableSentinels(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	r := w.raw(ctx, "--sentinel-addrs", "127.0.0.1:1", "--sentinel-master", "m", "queue", "ls")
+	if r.code != ExitFailed || r.out != "" || !strings.Contains(r.err, "unreachable") {
 		t.Errorf("got %+v; want exit code %d", r, ExitFailed)
 	}
 }

@@ -99,6 +99,14 @@ func due(t time.Time) string {
 	return "now"
 }
 
+// dueIn is due in a sentence.
+func dueIn(t time.Time) string {
+	if d := due(t); d != "now" {
+		return "in " + d
+	}
+	return "now"
+}
+
 // taskColumns are the columns for tasks of these states and queues.
 func taskColumns(states []asynq.TaskState, queues int) []out.Column[*taskRow] {
 	columns := []out.Column[*taskRow]{text("ID", func(t *taskRow) string { return t.ID })}

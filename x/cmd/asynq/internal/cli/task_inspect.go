@@ -94,7 +94,7 @@ func (r *taskRow) write(w io.Writer, format string) error {
 	line("Group", t.Group)
 	line("Retried", fmt.Sprintf("%d of %d", t.Retried, t.MaxRetry))
 	if r.NextProcessAt != nil {
-		line("Next attempt", fmt.Sprintf("%s (in %s)", out.Time(t.NextProcessAt), due(t.NextProcessAt)))
+		line("Next attempt", fmt.Sprintf("%s (%s)", out.Time(t.NextProcessAt), dueIn(t.NextProcessAt)))
 	}
 	line("Timeout", lasting(t.Timeout))
 	line("Deadline", out.Time(t.Deadline))

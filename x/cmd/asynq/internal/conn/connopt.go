@@ -77,6 +77,8 @@ func (c *Config) RedisConnOpt() (asynq.RedisConnOpt, error) {
 			o.DialTimeout = dial
 		}
 		o.TLSConfig = mergeTLS(o.TLSConfig, config, "")
+		// Each try asks all sentinels, several times each: the retries of dials and of commands multiply to more than half a minute.
+		o.Configure = func(r *redis.FailoverOptions) { r.DialerRetries, r.MaxRetries = 1, 1 }
 		return o, nil
 	case asynq.RedisClusterClientOpt:
 		set("username", &o.Username)

@@ -18,6 +18,11 @@ func (e *UsageError) Error() string { return e.Text }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
+// UnknownContextError says that the file has no context of the name that was asked for.
+type UnknownContextError struct{ Text string }
+
+func (e *UnknownContextError) Error() string { return e.Text }
+
 // kind is how the text of a setting is read.
 type kind uint8
 
@@ -124,14 +129,14 @@ func Load(fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
 	if chosen != "" {
 		ctx, ok := file.Contexts[chosen]
 		if !ok {
-			return nil, usage("no context %q in %s: asynq context ls tells those that there are", chosen, file.Path)
+			return nil, &UnknownContextError{fmt.Sprintf("no context %q in %s: asynq context ls tells those that there are", chosen, file.Path)}
 		}
 		c.Context, stored, from = chosen, ctx, fromContext
 	}
 	for _, s := range settings {
 		v := flagOrEnv(fs, env, s.name)
 		if v.from == unset {
-			if t, ok := stored[s.name]; ok {
+			if t := stored[s.name]; t != "" {
 				v = value{t, from}
 			}
 		}
@@ -144,6 +149,10 @@ func Load(fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
 		c.values[s.name] = v
 	}
 	c.detach()
+	// Files of the existing tool hold addresses of a cluster next to the switch that says whether to use them.
+	if no := c.values["cluster"]; no.from != unset && !c.yes("cluster") && no.from >= c.values["cluster-addrs"].from {
+		delete(c.values, "cluster-addrs")
+	}
 	return c, nil
 }
 

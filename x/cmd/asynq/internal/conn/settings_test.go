@@ -96,6 +96,8 @@ func TestPrecedence(t *testing.T) {
 		"nor by the environment":         {file: contexts, env: map[string]string{"ASYNQ_URI": "other:1"}, want: want{addr: "other:1"}},
 		"a password for all is kept":     {env: map[string]string{"ASYNQ_PASSWORD": "z"}, args: []string{"-u", "h:1"}, want: want{"h:1", "z", 0}},
 		"a flag over a flat cluster":     {file: "cluster_addrs: a:1,b:1\n", args: []string{"-u", "h:1"}, want: want{addr: "h:1"}},
+		"a cluster that is switched off": {file: "uri: h:1\ncluster: false\ncluster_addrs: a:1,b:1\n", want: want{addr: "h:1"}},
+		"empty keys of a file":           {file: "uri: h:1\ncluster_addrs: \"\"\ndb: \"\"\npassword: \"\"\n", want: want{addr: "h:1"}},
 		"flag and environment as a pair": {env: map[string]string{"ASYNQ_CLUSTER_ADDRS": ""}, args: []string{"-u", "h:1"}, want: want{addr: "h:1"}},
 	}
 	for name, tt := range tests {
