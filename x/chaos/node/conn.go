@@ -23,7 +23,7 @@ type conn struct {
 func (c *conn) MakeRedisClient() any {
 	switch c.Kind {
 	case Cluster:
-		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs, MaxRedirects: 8, Dialer: c.dial})
+		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs, Dialer: c.dial})
 	case Sentinel:
 		return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: c.Master, SentinelAddrs: c.Addrs, Dialer: c.dial})
 	default:
