@@ -14,6 +14,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/conn"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 	"github.com/asynq-go/asynq/x/filter"
 )
 
@@ -99,6 +100,7 @@ func (a *app) exitCode(err error) int {
 	var own exitError
 	var config *conn.UsageError
 	var wrong *filter.SyntaxError // a field that the rows have not, which shows late
+	var unfit *out.TemplateError
 	var nowhere *conn.UnknownContextError
 	switch {
 	case err == nil:
@@ -107,7 +109,7 @@ func (a *app) exitCode(err error) int {
 		return own.code
 	case errors.As(err, &nowhere):
 		return ExitNotFound
-	case errors.As(err, &config), errors.As(err, &wrong), a.running == nil: // cobra's own errors come before a command runs
+	case errors.As(err, &config), errors.As(err, &wrong), errors.As(err, &unfit), a.running == nil: // cobra's own errors come before a command runs
 		return ExitUsage
 	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrSchedulerEntryNotFound):
 		return ExitNotFound
