@@ -67,6 +67,7 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	code := a.exitCode(err)
 	if err != nil && !errors.Is(err, errSaid) {
 		fmt.Fprintf(s.Err, "asynq: %s\n", message(err))
+		a.hint(err)
 		if code == ExitUsage && a.running == nil {
 			fmt.Fprintf(s.Err, "Try %s --help.\n", cmd.CommandPath())
 		}
@@ -130,6 +131,7 @@ func (a *app) eachArg(args []string, do func(string) error) error {
 			continue
 		}
 		a.say("asynq: %s", message(err))
+		a.hint(err)
 		if code := a.exitCode(err); worst == ExitDone || code < worst {
 			worst = code // what failed outright weighs more than what was not there
 		}
