@@ -22,6 +22,7 @@ type app struct {
 	running *cobra.Command // nil until flags and arguments are found good
 	config  *conn.Config
 	shared  redis.UniversalClient
+	hinted  bool          // by hint
 	answers *bufio.Reader // of a.In
 }
 

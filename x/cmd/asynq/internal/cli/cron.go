@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,7 +168,7 @@ func mustKnowEntry(i *asynq.Inspector, id string) error {
 }
 
 func newCronRun(a *app) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:               "run ENTRY_ID...",
 		Short:             "Enqueue periodic tasks now, beside their schedule",
 		Long:              "Enqueue periodic tasks now, beside their schedule, and write the IDs of the tasks to standard output.",
@@ -176,6 +178,9 @@ func newCronRun(a *app) *cobra.Command {
 			i, err := a.inspector(cmd)
 			if err != nil {
 				return err
+			}
+			if a.dryRun(cmd) {
+				return a.eachArg(args, func(id string) error { return a.wouldRun(i, id) })
 			}
 			return a.eachArg(args, func(id string) error {
 				t, err := i.RunSchedulerEntry(cmd.Context(), id)
@@ -189,6 +194,27 @@ func newCronRun(a *app) *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().Bool("dry-run", false, "only say what would be enqueued")
+	return cmd
+}
+
+// wouldRun says what running an entry would enqueue.
+func (a *app) wouldRun(i *asynq.Inspector, id string) error {
+	entries, err := i.SchedulerEntries()
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(entries, func(e *asynq.SchedulerEntry) bool { return e.ID == id })
+	if at < 0 {
+		return fmt.Errorf("%w: %q", asynq.ErrSchedulerEntryNotFound, id)
+	}
+	row := newCronRow(entries[at])
+	text := fmt.Sprintf("would enqueue a task of type %q with a payload of %s", row.Type, out.Bytes(int64(len(row.entry.Task.Payload()))))
+	if len(row.Options) > 0 {
+		text += ", " + strings.Join(row.Options, ", ")
+	}
+	a.say("entry %s: %s", id, out.Clean(text))
+	return nil
 }
 
 // cronIDs completes arguments with the IDs of entries.

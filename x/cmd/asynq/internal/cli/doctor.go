@@ -16,12 +16,14 @@ func newDoctor(a *app) *cobra.Command {
 		Use:   "doctor",
 		Short: "Look for what is broken in Redis, and mend it with --repair",
 		Long: `Look for what is broken in Redis: tasks that nothing would ever run, locks that nobody holds, IDs of no task, and more.
-It may run while servers and clients are at work. Repairs lose nothing that can still run.
+It may run while servers and clients are at work. Repairs lose nothing that can still run, so
+--repair goes ahead where there is nobody to ask; on a terminal it asks first, unless there is --yes. With --dry-run nothing is mended.
 
 Exit codes: 0 nothing is broken, or all of it was mended; 1 something is broken.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			repair, _ := cmd.Flags().GetBool("repair")
+			repair = repair && !a.dryRun(cmd)
 			queues := queuesOf(cmd)
 			i, err := a.inspector(cmd)
 			if err != nil {
@@ -32,6 +34,11 @@ Exit codes: 0 nothing is broken, or all of it was mended; 1 something is broken.
 					return inQueue(queue, err)
 				}
 			}
+			if repair && a.InIsTerminal {
+				if do, err := a.confirm(cmd, "mend what the doctor finds"); !do {
+					return err
+				}
+			}
 			return list(a, cmd, findingColumns, func(ctx context.Context) iter.Seq2[*findingRow, error] {
 				return a.findings(ctx, i, asynq.DiagnoseOptions{Queues: queues, Repair: repair})
 			})
@@ -39,6 +46,8 @@ Exit codes: 0 nothing is broken, or all of it was mended; 1 something is broken.
 	}
 	cmd.Flags().StringSliceP("queue", "q", nil, "queues to look at (default all)")
 	cmd.Flags().Bool("repair", false, "mend what can be mended")
+	cmd.Flags().BoolP("yes", "y", false, "mend without asking")
+	cmd.Flags().Bool("dry-run", false, "only tell what is broken, even with --repair")
 	_ = cmd.RegisterFlagCompletionFunc("queue", a.queueNames)
 	addListing(cmd)
 	return cmd

@@ -156,6 +156,19 @@ func TestImportHalfWay(t *testing.T) {
 	if err != nil || len(first) != 2 || first[0].ID != "t0002" || first[1].ID != "t0003" {
 		t.Errorf("the first are %v, error %v", first, err)
 	}
+
+	// What is there already is complained of task by task only at first, and hides no complaint of another kind.
+	w.in = strings.Join(lines[:n+1], "") + "?\n" + lines[n+1]
+	r = w.run("import", "-q", "copy", "--again")
+	if strings.Count(r.err, "asynq: line ") != 21 || !strings.Contains(r.err, "\nasynq: line 1102: ") || r.code != ExitFailed ||
+		!strings.Contains(r.err, "\nasynq: … and 1,078 more: their IDs are taken by other tasks: see --replace\n") {
+		t.Errorf("what is there: exit %d, %s", r.code, r.err)
+	}
+	for number, want := range map[int]string{7: "7", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := grouped(number); got != want {
+			t.Errorf("grouped(%d) is %q, want %q", number, got, want)
+		}
+	}
 }
 
 func TestImportBadFiles(t *testing.T) {

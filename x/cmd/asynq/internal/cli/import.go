@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,8 +82,39 @@ const (
 	importBytesAt = 4 << 20
 )
 
-// maxComplaints is how many lines are complained of one by one.
+// maxComplaints is how many lines of a kind are complained of one by one.
 const maxComplaints = 20
+
+// complaint is a kind of reason why a line was not imported.
+type complaint int
+
+const (
+	badLine complaint = iota
+	idTaken
+	lockTaken
+	complaints // how many kinds there are
+)
+
+func complaintOf(err error) complaint {
+	switch {
+	case errors.Is(err, asynq.ErrTaskIDConflict):
+		return idTaken
+	case errors.Is(err, asynq.ErrDuplicateTask):
+		return lockTaken
+	}
+	return badLine
+}
+
+func (c complaint) String() string {
+	switch c {
+	case idTaken:
+		return "their IDs are taken by other tasks: see --replace"
+	case lockTaken:
+		return "other tasks hold their uniqueness locks"
+	default:
+		return "the lines are not as they must be"
+	}
+}
 
 // importer reads an export and makes its tasks.
 type importer struct {
@@ -102,6 +134,7 @@ type importer struct {
 	bytes   int
 
 	tasks, made, before, skipped, refused int
+	kinds                                 [complaints]int // of the refused
 }
 
 func (m *importer) read(ctx context.Context, in io.Reader) error {
@@ -197,16 +230,33 @@ func (m *importer) add(line textLine, t *exportTask) {
 	m.bytes += len(line.text)
 }
 
-// refuse counts a line that was not imported, and complains of the first ones.
+// refuse counts a line that was not imported, and complains of the first ones of its kind.
 func (m *importer) refuse(line int, err error) {
+	kind := complaintOf(err)
 	m.refused++
-	m.p.end()
-	if m.refused <= maxComplaints {
+	m.kinds[kind]++
+	if m.kinds[kind] <= maxComplaints {
+		m.p.end()
 		m.a.say("asynq: line %d: %s", line, message(err))
 	}
-	if m.refused == maxComplaints+1 {
-		m.a.say("asynq: there are more of these")
+}
+
+// complain counts those that refuse said nothing of.
+func (m *importer) complain() {
+	for kind, n := range m.kinds {
+		if more := n - maxComplaints; more > 0 {
+			m.a.say("asynq: … and %s more: %s", grouped(more), complaint(kind))
+		}
 	}
+}
+
+// grouped is a number with its digits in groups of three.
+func grouped(n int) string {
+	text := strconv.Itoa(n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
 }
 
 func (m *importer) flush(ctx context.Context) error {
@@ -235,6 +285,7 @@ func (m *importer) flush(ctx context.Context) error {
 
 // report says what was done, and whether it was all.
 func (m *importer) report(err error) error {
+	m.complain()
 	if m.head == nil {
 		if err == nil {
 			err = errors.New("this is no export of asynq: it is empty")

@@ -39,6 +39,7 @@ func TestQueueLs(t *testing.T) {
 	w.golden("queue_ls_ndjson", w.run("queue", "ls", "-o", "ndjson"))
 	w.golden("queue_ls_yaml", w.run("queue", "ls", "-o", "yaml", "--filter", "size>=1 queue:r*"))
 	w.golden("queue_ls_template", w.run("queue", "ls", "-o", "template={{.queue}}={{.size}}{{if gt .pending 2}} busy{{end}}"))
+	w.golden("queue_ls_bad_template", w.run("queue", "ls", "-o", "template={{.nope}}"))
 	w.golden("queue_ls_bad_filter", w.run("queue", "ls", "--filter", "colour=red"))
 	w.golden("queue_ls_bad_format", w.run("queue", "ls", "-o", "xml"))
 }

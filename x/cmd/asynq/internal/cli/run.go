@@ -14,6 +14,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/conn"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 	"github.com/asynq-go/asynq/x/filter"
 )
 
@@ -66,6 +67,7 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	code := a.exitCode(err)
 	if err != nil && !errors.Is(err, errSaid) {
 		fmt.Fprintf(s.Err, "asynq: %s\n", message(err))
+		a.hint(err)
 		if code == ExitUsage && a.running == nil {
 			fmt.Fprintf(s.Err, "Try %s --help.\n", cmd.CommandPath())
 		}
@@ -99,6 +101,7 @@ func (a *app) exitCode(err error) int {
 	var own exitError
 	var config *conn.UsageError
 	var wrong *filter.SyntaxError // a field that the rows have not, which shows late
+	var unfit *out.TemplateError
 	var nowhere *conn.UnknownContextError
 	switch {
 	case err == nil:
@@ -107,7 +110,7 @@ func (a *app) exitCode(err error) int {
 		return own.code
 	case errors.As(err, &nowhere):
 		return ExitNotFound
-	case errors.As(err, &config), errors.As(err, &wrong), a.running == nil: // cobra's own errors come before a command runs
+	case errors.As(err, &config), errors.As(err, &wrong), errors.As(err, &unfit), a.running == nil: // cobra's own errors come before a command runs
 		return ExitUsage
 	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrSchedulerEntryNotFound):
 		return ExitNotFound
@@ -128,6 +131,7 @@ func (a *app) eachArg(args []string, do func(string) error) error {
 			continue
 		}
 		a.say("asynq: %s", message(err))
+		a.hint(err)
 		if code := a.exitCode(err); worst == ExitDone || code < worst {
 			worst = code // what failed outright weighs more than what was not there
 		}

@@ -159,10 +159,19 @@ func (a *app) enqueueBatch(cmd *cobra.Command, typename string, opts []asynq.Opt
 	}
 	return listAll(a, cmd, batchColumns, func(ctx context.Context) iter.Seq2[*batchRow, error] {
 		return func(yield func(*batchRow, error) bool) {
-			b := &batch{client: c, yield: yield, p: a.progress("enqueued")}
+			b := &batch{client: c, dry: a.dryRun(cmd), yield: yield, p: a.progress("enqueued")}
+			if b.dry {
+				b.p.verb = "checked"
+			}
 			defer b.p.end()
 			err := b.read(ctx, in, typename, opts)
-			if err == nil && b.failed > 0 {
+			switch {
+			case err != nil:
+			case b.dry && b.failed > 0:
+				err = fmt.Errorf("%d of %d lines would not be enqueued: the results say why", b.failed, b.lines)
+			case b.dry:
+				a.say("would enqueue %s", counted(b.lines))
+			case b.failed > 0:
 				err = fmt.Errorf("%d of %d lines were not enqueued: the results say why", b.failed, b.lines)
 			}
 			if err != nil && !b.stopped {
@@ -187,6 +196,7 @@ func (a *app) open(name string) (in io.Reader, done func(), err error) {
 // batch collects tasks and enqueues them together.
 type batch struct {
 	client *asynq.Client
+	dry    bool // only check
 	yield  func(*batchRow, error) bool
 	p      *progress
 
@@ -228,13 +238,16 @@ func (b *batch) read(ctx context.Context, in io.Reader, typename string, opts []
 }
 
 func (b *batch) flush(ctx context.Context) error {
-	results := b.client.BatchEnqueueContext(ctx, b.tasks)
+	results := b.send(ctx)
 	next := 0
 	for _, row := range b.rows {
 		if row.Error == "" {
-			if r := results[next]; r.Err != nil {
+			switch r := results[next]; {
+			case b.dry && errors.Is(r.Err, context.Canceled):
+				row.State = "checked"
+			case r.Err != nil:
 				row.Error = message(r.Err)
-			} else {
+			default:
 				row.ID, row.Queue, row.State = r.TaskInfo.ID, r.TaskInfo.Queue, r.TaskInfo.State.String()
 			}
 			next++
@@ -249,6 +262,17 @@ func (b *batch) flush(ctx context.Context) error {
 	b.rows, b.tasks, b.bytes = b.rows[:0:0], b.tasks[:0:0], 0
 	b.p.at(b.lines, 0, "")
 	return ctx.Err()
+}
+
+// send enqueues the tasks. In a dry run the context has ended before: a task that is in order is refused for that, any other for what is
+// wrong with it, and none is sent.
+func (b *batch) send(ctx context.Context) []asynq.BatchEnqueueResult {
+	if b.dry {
+		ended, end := context.WithCancel(ctx)
+		end()
+		ctx = ended
+	}
+	return b.client.BatchEnqueueContext(ctx, b.tasks)
 }
 
 // decodeStrictly reads one JSON object, and nothing else.

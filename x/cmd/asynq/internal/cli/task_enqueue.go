@@ -21,7 +21,8 @@ func newTaskEnqueue(a *app) *cobra.Command {
 
 With --batch, tasks are read from a file (or - for standard input) of one JSON object a line, with the fields type, payload (any JSON; a
 string is taken as the payload itself), payload_base64, headers, queue, id, max_retry, timeout, deadline, unique, process_at, process_in,
-retention and group. What a line does not say, the flags do. A result is written for each line; if one failed, the exit code is 1.`,
+retention and group. What a line does not say, the flags do. A result is written for each line; if one failed, the exit code is 1.
+With --dry-run the lines are checked, and nothing is enqueued; whether an ID or a uniqueness lock is taken only Redis knows.`,
 		Example: `  asynq task enqueue -t email:welcome -l '{"user_id":42}' -q mail -H trace=abc
   asynq task enqueue -t image:resize -l @picture.bin --unique 1h
   asynq task enqueue --batch tasks.ndjson -o ndjson`,
@@ -38,6 +39,9 @@ retention and group. What a line does not say, the flags do. A result is written
 					return usage("--payload and --id are for one task: in a batch, the lines say them")
 				}
 				return a.enqueueBatch(cmd, typename, opts)
+			}
+			if a.dryRun(cmd) {
+				return usage("--dry-run is for --batch: it checks the lines")
 			}
 			if typename == "" {
 				return usage("of which type? Say --type-name")
@@ -66,6 +70,7 @@ retention and group. What a line does not say, the flags do. A result is written
 	f.StringP("type-name", "t", "", "type of the task")
 	f.StringP("payload", "l", "", "payload: text, @FILE, or - for standard input")
 	f.String("batch", "", "read tasks from this file of one JSON object a line, or - for standard input")
+	f.Bool("dry-run", false, "only check the lines of --batch, and enqueue nothing")
 	f.StringP("queue", "q", "default", "queue to put the task into")
 	f.String("id", "", "ID of the task (default random)")
 	f.Int("retry", 25, "how many failed attempts the task may have after its first")

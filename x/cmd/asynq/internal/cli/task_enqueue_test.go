@@ -60,6 +60,13 @@ func TestTaskEnqueueBatch(t *testing.T) {
 {"id":"8","queue":""}
 {"id":"8","max_retry":"many"}
 {"id":"9","payload":[1, 2],"group":"g","unique":"1h","process_at":4102444800,"deadline":"2100-01-01T00:00:00Z"}`
+	w.golden("task_batch_dry", w.run("task", "enqueue", "--batch", "-", "-t", "default", "-q", "low", "--dry-run"))
+	if queues, err := w.inspector.Queues(); err != nil || len(queues) != 0 {
+		t.Errorf("after a dry run: queues %v, error %v; want none", queues, err)
+	}
+	if r := w.run("task", "enqueue", "-t", "x", "--dry-run"); r.code != ExitUsage {
+		t.Errorf("--dry-run without --batch: %+v", r)
+	}
 	w.golden("task_batch", w.run("task", "enqueue", "--batch", "-", "-t", "default", "-q", "low"))
 	w.golden("task_batch_ndjson", w.run("task", "enqueue", "--batch", "-", "-t", "default", "-q", "low", "-o", "ndjson"))
 	w.golden("task_batch_payload", w.run("task", "enqueue", "--batch", "-", "-l", "x"))
@@ -111,6 +118,10 @@ func TestCron(t *testing.T) {
 	w.golden("cron_ls", w.run("cron", "ls"))
 	w.golden("cron_ls_template", w.run("cron", "ls", "-o", "template={{.spec}} {{.task_type}} {{.task_payload}} {{.options}} {{.prev_enqueue_at}}"))
 	w.golden("cron_history_empty", w.run("cron", "history", id))
+	w.golden("cron_run_dry", w.run("cron", "run", id, "nothing", "--dry-run"))
+	if queues, err := w.inspector.Queues(); err != nil || len(queues) != 0 {
+		t.Errorf("after a dry run: queues %v, error %v; want none", queues, err)
+	}
 	w.golden("cron_run", w.run("cron", "run", id))
 	w.golden("cron_history", w.run("cron", "history", id))
 	w.golden("cron_history_unknown", w.run("cron", "history", "nothing"))
@@ -121,12 +132,23 @@ func TestDoctor(t *testing.T) {
 	w := newWorld(t)
 	w.golden("doctor_empty", w.run("doctor"))
 	w.enqueue("x", "", asynq.TaskID("lost"), asynq.Queue("mail"))
-	if err := w.redis.LRem(t.Context(), w.namespace+":{mail}:pending", 0, "lost").Err(); err != nil {
-		t.Fatal(err)
+	lose := func() {
+		if err := w.redis.LRem(t.Context(), w.namespace+":{mail}:pending", 0, "lost").Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
+	lose()
 	w.golden("doctor", w.run("doctor"))
 	w.golden("doctor_json", w.run("doctor", "-o", "json", "-q", "mail"))
+	w.golden("doctor", w.run("doctor", "--repair", "--dry-run", "--yes"))
+	w.in, w.inTerminal = "n\n", true
+	w.golden("doctor_repair_no", w.run("doctor", "--repair"))
+	w.golden("doctor", w.run("doctor")) // a look asks nothing
+	w.in, w.inTerminal = "", false
 	w.golden("doctor_repair", w.run("doctor", "--repair"))
 	w.golden("doctor_mended", w.run("doctor"))
+	lose()
+	w.inTerminal = true
+	w.golden("doctor_repair", w.run("doctor", "--repair", "--yes"))
 	w.golden("doctor_nowhere", w.run("doctor", "-q", "nowhere"))
 }

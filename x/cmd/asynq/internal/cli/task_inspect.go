@@ -6,10 +6,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 )
 
@@ -38,6 +40,7 @@ func newTaskInspect(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			workers := sync.OnceValues(func() (map[taskKey]*taskWorker, error) { return workersOf(i) })
 			return a.eachArg(ids, func(id string) error {
 				t, err := i.GetTaskInfo(queue, id)
 				if err != nil {
@@ -47,7 +50,14 @@ func newTaskInspect(a *app) *cobra.Command {
 					_, err := a.Out.Write(t.Payload)
 					return err
 				}
-				row := newTaskRow(t)
+				row := &inspectRow{taskRow: newTaskRow(t)}
+				if t.State == asynq.TaskStateActive {
+					all, err := workers()
+					if err != nil {
+						return fmt.Errorf("servers at work on %q: %w", id, err)
+					}
+					row.Worker = all[taskKey{t.Queue, t.ID}]
+				}
 				return a.show(cmd, row, func(w io.Writer, _ out.Options) error { return row.write(w, format) })
 			})
 		},
@@ -61,8 +71,44 @@ func newTaskInspect(a *app) *cobra.Command {
 	return cmd
 }
 
+// inspectRow is a task together with who works on it.
+type inspectRow struct {
+	*taskRow
+
+	Worker *taskWorker `json:"worker"` // null unless it is active and a server has told of it
+}
+
+// taskWorker is the server that runs a task, and the attempt.
+type taskWorker struct {
+	ServerID string     `json:"server_id"`
+	Host     string     `json:"host"`
+	PID      int        `json:"pid"`
+	Started  time.Time  `json:"start_time"`
+	Deadline *time.Time `json:"deadline"`
+}
+
+type taskKey struct{ queue, id string }
+
+// workersOf are the attempts that the servers tell of. A server that crashed is listed for a while, so the latest attempt counts.
+func workersOf(i *asynq.Inspector) (map[taskKey]*taskWorker, error) {
+	servers, err := i.Servers()
+	if err != nil {
+		return nil, err
+	}
+	workers := make(map[taskKey]*taskWorker)
+	for _, s := range servers {
+		for _, w := range s.ActiveWorkers {
+			key := taskKey{w.Queue, w.TaskID}
+			if before := workers[key]; before == nil || before.Started.Before(w.Started) {
+				workers[key] = &taskWorker{s.ID, s.Host, s.PID, w.Started.UTC(), moment(w.Deadline)}
+			}
+		}
+	}
+	return workers, nil
+}
+
 // write shows a task to people.
-func (r *taskRow) write(w io.Writer, format string) error {
+func (r *inspectRow) write(w io.Writer, format string) error {
 	t := r.info
 	payload, err := pretty(t.Payload, format)
 	if err != nil {
@@ -91,6 +137,16 @@ func (r *taskRow) write(w io.Writer, format string) error {
 	line("Queue", t.Queue)
 	line("Type", t.Type)
 	line("State", state)
+	switch w := r.Worker; {
+	case w != nil:
+		line("Server", fmt.Sprintf("%s:%d", w.Host, w.PID))
+		line("Started", fmt.Sprintf("%s (%s ago)", out.Time(w.Started), max(time.Since(w.Started), 0).Round(time.Second)))
+		if w.Deadline != nil {
+			line("Must end by", fmt.Sprintf("%s (%s)", out.Time(*w.Deadline), dueIn(*w.Deadline)))
+		}
+	case t.State == asynq.TaskStateActive && !t.IsOrphaned:
+		line("Server", "not known yet: servers tell every few seconds what they work on")
+	}
 	line("Group", t.Group)
 	line("Retried", fmt.Sprintf("%d of %d", t.Retried, t.MaxRetry))
 	if r.NextProcessAt != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +119,35 @@ func TestTaskInspect(t *testing.T) {
 	}
 	if r := w.run("task", "inspect", "-q", "mail", "binary", "--raw"); r.out != "\x00\xff" || r.err != "" || r.code != 0 {
 		t.Errorf("--raw: %+v", r)
+	}
+}
+
+// An active task is shown with the server that runs it, and one that is not active without.
+func TestTaskInspectActive(t *testing.T) {
+	w := newWorld(t)
+	server, end := w.atWork("mail", "busy")
+	worker := server.ActiveWorkers[0]
+	const stamp = "2006-01-02 15:04:05Z"
+	r := w.run("task", "inspect", "-q", "mail", "busy")
+	for _, want := range []string{
+		fmt.Sprintf("\nServer:        %s:%d\n", server.Host, server.PID),
+		"\nStarted:       " + worker.Started.UTC().Format(stamp) + " (",
+		"\nMust end by:   " + worker.Deadline.UTC().Format(stamp) + " (in ",
+	} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("got %+v; want %q in it", r, want)
+		}
+	}
+	r = w.run("task", "inspect", "-q", "mail", "busy", "-o", "template={{with .worker}}{{.server_id}} {{.host}} {{.pid}} {{.start_time}} {{.deadline}}{{end}}")
+	want := fmt.Sprintf("%s %s %d %s %s\n", server.ID, server.Host, server.PID,
+		worker.Started.UTC().Format(time.RFC3339Nano), worker.Deadline.UTC().Format(time.RFC3339Nano))
+	if r.out != want {
+		t.Errorf("got %+v; want %q", r, want)
+	}
+	end()
+	w.enqueue("later", "", asynq.Queue("mail"), asynq.TaskID("idle"))
+	if r := w.run("task", "inspect", "-q", "mail", "idle", "-o", "template={{.worker}}"); r.out != "<no value>\n" {
+		t.Errorf("one that waits: %+v; want no worker", r)
 	}
 }
 

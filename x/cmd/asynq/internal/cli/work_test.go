@@ -84,34 +84,44 @@ func TestGroupLs(t *testing.T) {
 	w.golden("group_ls_queue", w.run("group", "ls", "-q", "reports", "-q", "none", "-o", "json"))
 }
 
+// atWork has a server of the queue work on a task of that ID, and returns it as soon as it tells of that, and what ends it.
+func (w *world) atWork(queue, id string) (server *asynq.ServerInfo, end func()) {
+	w.t.Helper()
+	started, release := make(chan struct{}), make(chan struct{})
+	stop := w.serve(queue, func(context.Context, *asynq.Task) error {
+		close(started)
+		<-release
+		return nil
+	})
+	end = sync.OnceFunc(func() {
+		close(release)
+		stop()
+	})
+	w.t.Cleanup(end)
+	w.enqueue("email:welcome", `{"user":1}`, asynq.Queue(queue), asynq.TaskID(id))
+	<-started
+	until(w.t, func() bool { // the server tells of its work every few moments
+		servers, err := w.inspector.Servers()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if len(servers) != 1 || len(servers[0].ActiveWorkers) != 1 {
+			return false
+		}
+		server = servers[0]
+		return true
+	})
+	return server, end
+}
+
 func TestServerLs(t *testing.T) {
 	w := newWorld(t)
 	w.golden("server_ls_empty", w.run("server", "ls"))
-	started, end := make(chan struct{}), make(chan struct{})
-	stop := w.serve("mail", func(context.Context, *asynq.Task) error {
-		close(started)
-		<-end
-		return nil
-	})
-	w.enqueue("email:welcome", `{"user":1}`, asynq.Queue("mail"))
-	<-started
-	for { // the server tells of its work every few moments
-		servers, err := w.inspector.Servers()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(servers) == 1 && len(servers[0].ActiveWorkers) == 1 {
-			break
-		}
-		if err := wait(t.Context(), pollEvery); err != nil {
-			t.Fatal(err)
-		}
-	}
+	_, end := w.atWork("mail", "busy")
 	w.golden("server_ls", w.run("server", "ls"))
 	w.golden("server_ls_yaml", w.run("server", "ls", "-o", "yaml"))
 	w.golden("server_ls_filter", w.run("server", "ls", "--filter", "status=stopped"))
-	close(end)
-	stop()
+	end()
 }
 
 func TestStats(t *testing.T) {

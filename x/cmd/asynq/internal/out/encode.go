@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -72,12 +74,34 @@ func (o *Options) execute(w io.Writer, v any) error {
 	}
 	var b bytes.Buffer
 	if err := o.template.Execute(&b, fields); err != nil {
-		return err
+		return &TemplateError{err, fields}
 	}
 	b.WriteByte('\n')
 	_, err = w.Write(b.Bytes())
 	return err
 }
+
+// TemplateError says that a template does not fit what it is for, most often because of a field that is not there.
+type TemplateError struct {
+	err    error
+	fields any
+}
+
+// Error says where in the template it is, and which fields there are.
+func (e *TemplateError) Error() string {
+	text := e.err.Error()
+	if _, at, ok := strings.Cut(text, " executing \"output\" at "); ok {
+		text = at
+	}
+	text = "--output: template at " + strings.ReplaceAll(text, "map has no entry for key", "there is no field")
+	if fields, ok := e.fields.(map[string]any); ok && len(fields) > 0 {
+		text += "; the fields are " + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
+	}
+	return text
+}
+
+// Unwrap returns what the package text/template says.
+func (e *TemplateError) Unwrap() error { return e.err }
 
 // fieldsOf is v by the names of its JSON: maps, lists, strings, booleans, and numbers as int64 where they are whole.
 func fieldsOf(v any) (any, error) {
