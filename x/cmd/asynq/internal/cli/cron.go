@@ -58,24 +58,7 @@ func newCronLs(a *app) *cobra.Command {
 		Short:   "List the periodic tasks of all running schedulers",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			i, err := a.inspector(cmd)
-			if err != nil {
-				return err
-			}
-			return list(a, cmd, cronColumns, func(context.Context) iter.Seq2[*cronRow, error] {
-				return func(yield func(*cronRow, error) bool) {
-					entries, err := i.SchedulerEntries()
-					if err != nil {
-						yield(nil, err)
-						return
-					}
-					for _, e := range entries {
-						if !yield(newCronRow(e), nil) {
-							return
-						}
-					}
-				}
-			})
+			return listEach(a, cmd, cronColumns, (*asynq.Inspector).SchedulerEntries, newCronRow)
 		},
 	}
 	addListing(cmd)

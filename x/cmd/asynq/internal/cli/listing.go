@@ -257,6 +257,29 @@ func listOf[T any](a *app, cmd *cobra.Command, columns []out.Column[T], names []
 	})
 }
 
+// listEach lists a row of each item that one call of the Inspector returns.
+func listEach[I, T any](a *app, cmd *cobra.Command, columns []out.Column[T], get func(*asynq.Inspector) ([]I, error), row func(I) T) error {
+	i, err := a.inspector(cmd)
+	if err != nil {
+		return err
+	}
+	return list(a, cmd, columns, func(context.Context) iter.Seq2[T, error] {
+		return func(yield func(T, error) bool) {
+			items, err := get(i)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range items {
+				if !yield(row(item), nil) {
+					return
+				}
+			}
+		}
+	})
+}
+
 // all yields the items of a slice.
 func all[T any](items []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -90,24 +88,7 @@ func newServerLs(a *app) *cobra.Command {
 		Short:   "List the running servers",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			i, err := a.inspector(cmd)
-			if err != nil {
-				return err
-			}
-			return list(a, cmd, serverColumns, func(context.Context) iter.Seq2[*serverRow, error] {
-				return func(yield func(*serverRow, error) bool) {
-					servers, err := i.Servers()
-					if err != nil {
-						yield(nil, err)
-						return
-					}
-					for _, s := range servers {
-						if !yield(newServerRow(s), nil) {
-							return
-						}
-					}
-				}
-			})
+			return listEach(a, cmd, serverColumns, (*asynq.Inspector).Servers, newServerRow)
 		},
 	}
 	addListing(cmd)
