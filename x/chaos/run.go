@@ -148,10 +148,11 @@ func perform(ctx context.Context, o *options, s *site.Site, log *history.Writer)
 	if err := b.mend(ctx); err != nil {
 		return err
 	}
-	if err := dismissAll(b.workers); err != nil {
+	gone := all
+	all = nil
+	if err := dismissAll(gone); err != nil {
 		return err
 	}
-	all = nil
 	return e.record(ctx)
 }
 
