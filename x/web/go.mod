@@ -7,7 +7,10 @@ replace (
 	github.com/asynq-go/asynq/x/filter => ../filter
 )
 
-require github.com/asynq-go/asynq v0.0.0
+require (
+	github.com/asynq-go/asynq v0.0.0
+	golang.org/x/crypto v0.58.0
+)
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
@@ -15,7 +18,7 @@ require (
 	github.com/redis/go-redis/v9 v9.23.0 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
-	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )

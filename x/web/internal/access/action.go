@@ -5,6 +5,7 @@ package access
 // Role is what a user may do. Each role includes those before it.
 type Role int
 
+// The roles.
 const (
 	None     Role = iota // nothing
 	Viewer               // look at everything

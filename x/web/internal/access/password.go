@@ -1,0 +1,173 @@
+package access
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+const (
+	// passwordSeen is how long a password that bcrypt found right is known without asking bcrypt again. A page makes many requests.
+	passwordSeen = 5 * time.Minute
+	// maxCost bounds the cost of bcrypt hashes. 15 takes seconds already.
+	maxCost = 15
+)
+
+var errWrongPassword = errors.New("wrong user or password")
+
+// passwords knows the users that log in with a password.
+type passwords struct {
+	key      [32]byte // of the MACs, fresh in every process
+	accounts map[string]*account
+	unknown  *account // stands for all names that nobody has
+	cost     int      // the highest of all accounts; 0 if no password is hashed
+	wrong    *throttle
+}
+
+// account is a user who logs in with a password.
+type account struct {
+	user User // without the password
+	hash []byte
+	cost int // of hash; 0: the password is known by its MAC alone
+	seen atomic.Pointer[seen]
+	busy chan struct{} // holds a token while bcrypt works, so that requests of one page wait for the first one
+}
+
+// seen is the MAC of a password that was right.
+type seen struct {
+	mac   []byte
+	until time.Time // zero: for good
+}
+
+func newPasswords(users []User) *passwords {
+	p := &passwords{accounts: map[string]*account{}, wrong: newThrottle()}
+	_, _ = rand.Read(p.key[:]) // never fails
+	for _, u := range users {
+		a := &account{user: User{Name: u.Name, Role: u.Role}, busy: make(chan struct{}, 1)}
+		if hashed(u.Password) {
+			a.hash = []byte(u.Password)
+			a.cost, _ = bcrypt.Cost(a.hash)
+		} else {
+			a.seen.Store(&seen{mac: p.mac(u.Name, u.Password)})
+		}
+		p.cost = max(p.cost, a.cost)
+		p.accounts[u.Name] = a
+	}
+	p.unknown = &account{busy: make(chan struct{}, 1)}
+	p.unknown.seen.Store(&seen{mac: p.mac(rand.Text(), rand.Text())})
+	return p
+}
+
+// check says who has this name and password: an error is errWrongPassword, a *tooMany, or that of ctx. It takes as long for a name that
+// nobody has as for a wrong password.
+func (p *passwords) check(ctx context.Context, addr netip.Addr, name, password string) (User, error) {
+	a := p.accounts[name]
+	if a == nil {
+		a = p.unknown
+	}
+	mac := p.mac(name, password)
+	// A blocked address is refused before anything is compared: else it could go on guessing, and the right guess would get through.
+	keys := [2]throttleKey{{addr: addr}, {addr: addr, name: p.short(name)}}
+	if wait := p.wrong.blocked(keys); wait > 0 {
+		return User{}, &tooMany{wait}
+	}
+	if a.known(mac) {
+		return a.user, nil
+	}
+	select {
+	case a.busy <- struct{}{}:
+	case <-ctx.Done():
+		return User{}, ctx.Err()
+	}
+	defer func() { <-a.busy }()
+	if a.known(mac) {
+		return a.user, nil
+	}
+	// What is taken before the check cannot be overspent by guesses made at once.
+	if wait := p.wrong.take(keys); wait > 0 {
+		return User{}, &tooMany{wait}
+	}
+	if a.hash != nil && password != "" && bcrypt.CompareHashAndPassword(a.hash, []byte(password)) == nil {
+		p.wrong.giveBack(keys)
+		a.seen.Store(&seen{mac: mac, until: time.Now().Add(passwordSeen)})
+		return a.user, nil
+	}
+	p.pad(a, password)
+	return User{}, errWrongPassword
+}
+
+// pad works for as long as bcrypt would have worked longer on the dearest hash: a cost c takes 2^c steps, and
+// 2^c + 2^c + 2^(c+1) + … + 2^(d-1) = 2^d. So the time tells nothing of which names there are.
+func (p *passwords) pad(a *account, password string) {
+	if p.cost == 0 {
+		return
+	}
+	from, to := a.cost, p.cost
+	if a.hash == nil || password == "" {
+		from, to = p.cost, p.cost+1
+	}
+	for c := from; c < to; c++ {
+		_ = bcrypt.CompareHashAndPassword(dummyHash(c), []byte(password))
+	}
+}
+
+// dummyHash is a hash of no known password.
+func dummyHash(cost int) []byte {
+	return []byte(fmt.Sprintf("$2a$%02d$%s", cost, strings.Repeat("a", 21)+"."+strings.Repeat("a", 30)+"."))
+}
+
+func (a *account) known(mac []byte) bool {
+	s := a.seen.Load()
+	return s != nil && hmac.Equal(s.mac, mac) && (s.until.IsZero() || time.Now().Before(s.until)) && a.user.Role != None
+}
+
+func (p *passwords) mac(name, password string) []byte {
+	h := hmac.New(sha256.New, p.key[:])
+	fmt.Fprintf(h, "%d:%s%s", len(name), name, password)
+	return h.Sum(nil)
+}
+
+// short stands for a name of any length.
+func (p *passwords) short(name string) (out [16]byte) {
+	copy(out[:], p.mac(name, ""))
+	return out
+}
+
+func hashed(password string) bool {
+	for _, prefix := range []string{"$2a$", "$2b$", "$2x$", "$2y$"} {
+		if strings.HasPrefix(password, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func checkPassword(u *User) error {
+	if !hashed(u.Password) {
+		return nil
+	}
+	cost, err := bcrypt.Cost([]byte(u.Password))
+	if err == nil {
+		// Cost looks at the beginning alone.
+		err = bcrypt.CompareHashAndPassword([]byte(u.Password[:4]+"04"+u.Password[6:]), []byte("x"))
+		if errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
+			err = nil
+		}
+	}
+	switch {
+	case err != nil || len(u.Password) != 60:
+		return fmt.Errorf("the password of user %q begins like a bcrypt hash, but is none", u.Name)
+	case cost > maxCost:
+		return fmt.Errorf("the bcrypt hash of user %q has cost %d: each login would take minutes; use at most %d", u.Name, cost, maxCost)
+	}
+	return nil
+}

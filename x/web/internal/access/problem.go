@@ -1,0 +1,109 @@
+package access
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Problem answers a request with an error, in the form that the client reads: application/problem+json (RFC 9457) for paths under /api and
+// for clients that ask for JSON, an HTML page for browsers, and a line of text for all others. The title is short and the same for
+// each error of its kind; if empty, it is the text of the status. The detail tells the user what is wrong and what to do, and may be empty.
+//
+// The headers that a handler has set of an answer that is now not given, such as ETag, are removed. Nothing may have been written yet.
+func Problem(w http.ResponseWriter, r *http.Request, status int, title, detail string) {
+	if title == "" {
+		title = http.StatusText(status)
+	}
+	h := w.Header()
+	for _, name := range []string{"Content-Length", "Content-Encoding", "Content-Disposition", "Content-Range", "ETag", "Last-Modified", "Expires"} {
+		h.Del(name)
+	}
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	q := of(r.Context())
+	switch {
+	case q.api || q.guard == nil && strings.HasPrefix(r.URL.Path, "/api/") || prefersJSON(r.Header):
+		h.Set("Content-Type", "application/problem+json")
+		body, _ := json.Marshal(struct { // strings and a number: it cannot fail
+			Title   string `json:"title"`
+			Status  int    `json:"status"`
+			Detail  string `json:"detail,omitempty"`
+			Request string `json:"request_id,omitempty"`
+		}{title, status, detail, q.id})
+		w.WriteHeader(status)
+		_, _ = w.Write(append(body, '\n'))
+	case r.Header.Get("HX-Request") == "" && accepts(r.Header, html...) == 0:
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(status)
+		text := title
+		if detail != "" {
+			text += ": " + detail
+		}
+		_, _ = fmt.Fprintln(w, text)
+	case q.guard != nil && q.guard.cfg.Page != nil && q.user.Role.May(View):
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		q.guard.cfg.Page(w, r, status, title, detail)
+	default:
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(status)
+		_ = errorPage.Execute(w, map[string]any{"Status": status, "Title": title, "Detail": detail, "ID": q.id})
+	}
+}
+
+// BadBody answers a request whose body could not be read: status 413 if it is longer than MaxBody, else 400.
+func BadBody(w http.ResponseWriter, r *http.Request, err error) {
+	var long *http.MaxBytesError
+	if errors.As(err, &long) {
+		Problem(w, r, http.StatusRequestEntityTooLarge, "", fmt.Sprintf("The body of a request may have at most %d bytes.", long.Limit))
+		return
+	}
+	Problem(w, r, http.StatusBadRequest, "", "The body of the request cannot be read: "+err.Error()+".")
+}
+
+// errorPage has neither style nor script: who sees it may not have leave to load any.
+var errorPage = template.Must(template.New("error").Parse(`<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<title>{{.Status}} {{.Title}}</title></head>
+<body><main><h1>{{.Title}}</h1>
+{{with .Detail}}<p>{{.}}</p>
+{{end}}{{with .ID}}<p><small>Request {{.}}</small></p>
+{{end}}</main></body>
+</html>
+`))
+
+var (
+	html = []string{"text/html", "application/xhtml+xml"}
+	jsn  = []string{"application/json", "application/problem+json"}
+)
+
+// prefersJSON says whether JSON is asked for by its name, and HTML not before it.
+func prefersJSON(h http.Header) bool {
+	q := accepts(h, jsn...)
+	return q > 0 && q >= accepts(h, html...)
+}
+
+// accepts is the highest quality at which the Accept header names one of the types. Wildcards do not count.
+func accepts(h http.Header, types ...string) (best float64) {
+	for part := range strings.SplitSeq(strings.Join(h.Values("Accept"), ","), ",") {
+		name, params, _ := strings.Cut(part, ";")
+		name = strings.ToLower(strings.TrimSpace(name))
+		q := 1.0
+		for param := range strings.SplitSeq(params, ";") {
+			if k, v, _ := strings.Cut(strings.TrimSpace(param), "="); strings.EqualFold(k, "q") {
+				q, _ = strconv.ParseFloat(v, 64)
+			}
+		}
+		for _, t := range types {
+			if name == t {
+				best = max(best, q)
+			}
+		}
+	}
+	return best
+}

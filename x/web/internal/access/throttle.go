@@ -1,0 +1,130 @@
+package access
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Wrong passwords that are let through: for one name from one address, and for all names from one address. A client with an old
+// password blocks its own name only; one that tries many names is blocked all the same.
+var (
+	perName    = limit{burst: 10, every: 6 * time.Second}
+	perAddress = limit{burst: 50, every: 1200 * time.Millisecond}
+)
+
+// maxBuckets bounds the memory of a throttle: a few hundred kilobytes.
+const maxBuckets = 4096
+
+type limit struct {
+	burst float64
+	every time.Duration // one more each
+}
+
+// tooMany says that an address has tried too many wrong passwords.
+type tooMany struct{ wait time.Duration }
+
+func (e *tooMany) Error() string { return fmt.Sprintf("too many wrong passwords: wait %v", e.wait) }
+
+// throttleKey is an address, and a name or (zero) all names.
+type throttleKey struct {
+	addr netip.Addr
+	name [16]byte
+}
+
+func (k throttleKey) limit() limit {
+	if k.name == [16]byte{} {
+		return perAddress
+	}
+	return perName
+}
+
+// throttle is a token bucket for each key. A full bucket is not kept.
+type throttle struct {
+	mu      sync.Mutex
+	buckets map[throttleKey]bucket
+}
+
+type bucket struct {
+	tokens float64
+	at     time.Time
+}
+
+func newThrottle() *throttle { return &throttle{buckets: map[throttleKey]bucket{}} }
+
+// blocked says how long it takes until all keys have a token; zero: they have one now.
+func (t *throttle) blocked(keys [2]throttleKey) (wait time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.wait(keys, time.Now())
+}
+
+// take takes a token of each key, or none and says how long to wait.
+func (t *throttle) take(keys [2]throttleKey) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if wait := t.wait(keys, now); wait > 0 {
+		return wait
+	}
+	for _, k := range keys {
+		t.put(k, t.tokens(k, now)-1, now)
+	}
+	return 0
+}
+
+// giveBack undoes a take.
+func (t *throttle) giveBack(keys [2]throttleKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	for _, k := range keys {
+		t.put(k, t.tokens(k, now)+1, now)
+	}
+}
+
+func (t *throttle) wait(keys [2]throttleKey, now time.Time) (wait time.Duration) {
+	for _, k := range keys {
+		if lack := 1 - t.tokens(k, now); lack > 0 {
+			wait = max(wait, time.Duration(lack*float64(k.limit().every))+1)
+		}
+	}
+	return wait
+}
+
+func (t *throttle) tokens(k throttleKey, now time.Time) float64 {
+	l := k.limit()
+	b, ok := t.buckets[k]
+	if !ok {
+		return l.burst
+	}
+	return min(l.burst, b.tokens+float64(now.Sub(b.at))/float64(l.every))
+}
+
+func (t *throttle) put(k throttleKey, tokens float64, now time.Time) {
+	if tokens >= k.limit().burst {
+		delete(t.buckets, k)
+		return
+	}
+	if _, ok := t.buckets[k]; !ok && len(t.buckets) >= maxBuckets {
+		t.makeRoom(now)
+	}
+	t.buckets[k] = bucket{tokens, now}
+}
+
+// makeRoom forgets the keys that have been quiet for long enough, and if there are none any one: whoever has thousands of
+// addresses gains little by that.
+func (t *throttle) makeRoom(now time.Time) {
+	for k := range t.buckets {
+		if t.tokens(k, now) >= k.limit().burst {
+			delete(t.buckets, k)
+		}
+	}
+	for k := range t.buckets {
+		if len(t.buckets) < maxBuckets {
+			break
+		}
+		delete(t.buckets, k)
+	}
+}
