@@ -187,7 +187,7 @@ func newProxy(p *Proxy) (*proxy, error) {
 		out.nets = append(out.nets, n.Masked())
 	}
 	for _, h := range []string{p.UserHeader, p.RoleHeader, p.GroupsHeader} {
-		if h != "" && !token(h) {
+		if h != "" && !isToken(h) {
 			bad("%q is no name of a header", h)
 		}
 	}
@@ -232,8 +232,8 @@ func printable(s string) bool {
 	return utf8.ValidString(s) && len(s) <= maxName && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// token says whether s is a token of RFC 9110, of which the names of headers are made.
-func token(s string) bool {
+// isToken says whether s is a token of RFC 9110, of which the names of headers are made.
+func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
 		return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) && !slices.Contains([]rune("!#$%&'*+-.^_`|~"), c)
 	})

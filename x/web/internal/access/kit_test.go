@@ -1,0 +1,111 @@
+package access
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// logs collects log lines.
+type logs struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logs) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+// lines are the log lines with this message.
+func (l *logs) lines(t testing.TB, msg string) (out []map[string]any) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range bytes.Split(bytes.TrimSpace(l.buf.Bytes()), []byte("\n")) {
+		var m map[string]any
+		if len(line) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			t.Fatalf("log line %q: %v", line, err)
+		}
+		if m["msg"] == msg {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func newGuard(t testing.TB, cfg Config) (*Guard, *logs) {
+	t.Helper()
+	l := &logs{}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewJSONHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	g, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, l
+}
+
+// request makes one as a browser on this machine would send it; each edit then changes it.
+func newRequest(method, target string, edits ...func(*http.Request)) *http.Request {
+	r := httptest.NewRequest(method, target, http.NoBody)
+	r.Host, r.RemoteAddr = "localhost:8080", "127.0.0.1:50000"
+	for _, edit := range edits {
+		edit(r)
+	}
+	return r
+}
+
+func header(name string, values ...string) func(*http.Request) {
+	return func(r *http.Request) { r.Header[http.CanonicalHeaderKey(name)] = values }
+}
+
+func from(remote string) func(*http.Request) { return func(r *http.Request) { r.RemoteAddr = remote } }
+
+func host(h string) func(*http.Request) { return func(r *http.Request) { r.Host = h } }
+
+func basic(name, password string) func(*http.Request) {
+	return func(r *http.Request) { r.SetBasicAuth(name, password) }
+}
+
+// serve sends a request through Wrap to a handler that asks leave for the actions, and answers 200 with the user.
+func serve(g *Guard, r *http.Request, actions ...Action) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, a := range actions {
+			if !g.Allow(w, r, a) {
+				return
+			}
+		}
+		_, _ = w.Write([]byte(UserFrom(r.Context()).String()))
+	})).ServeHTTP(w, r)
+	return w
+}
+
+// want checks a status, and the body where one is given.
+func want(t testing.TB, w *httptest.ResponseRecorder, status int, body ...string) {
+	t.Helper()
+	if w.Code != status || len(body) > 0 && w.Body.String() != body[0] {
+		t.Errorf("status %d, body %q, want %d %q", w.Code, w.Body, status, body)
+	}
+}
+
+func hash(t testing.TB, password string, cost int) string {
+	t.Helper()
+	h, err := bcrypt.GenerateFromPassword([]byte(password), cost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(h)
+}
