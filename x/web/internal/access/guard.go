@@ -204,16 +204,16 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			g.answer(w, r, refusal)
 			return
 		}
-		if r.ContentLength > g.cfg.MaxBody {
-			w.Header().Set("Connection", "close") // rather than read all of it
-			g.answer(w, r, g.tooLarge())
-			return
-		}
 		if r.Body != nil && r.Body != http.NoBody {
 			// The server's own writer, as it is told to close the connection.
 			r.Body = http.MaxBytesReader(rw, r.Body, g.cfg.MaxBody)
 		}
 		if !g.Allow(w, r, Action{Verb: View}) {
+			return
+		}
+		if r.ContentLength > g.cfg.MaxBody {
+			w.Header().Set("Connection", "close") // rather than read all of it
+			g.answer(w, r, g.tooLarge())
 			return
 		}
 		next.ServeHTTP(w, r)

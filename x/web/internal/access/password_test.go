@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// count has the guard's bcrypt counted in steps, which are what it costs.
+// count has the guard's bcrypt counted in steps, which are what it costs. It stands in for it, too, as the race detector makes it slow: the
+// right password is p, of users who have one.
 func count(g *Guard) *atomic.Int64 {
 	var steps atomic.Int64
 	g.passwords.compare = func(hash, password []byte) error {
@@ -25,7 +27,10 @@ func count(g *Guard) *atomic.Int64 {
 			panic(err)
 		}
 		steps.Add(1 << cost)
-		return bcrypt.CompareHashAndPassword(hash, password)
+		if string(password) != "p" || bytes.Equal(hash, dummyHash(cost)) {
+			return bcrypt.ErrMismatchedHashAndPassword
+		}
+		return nil
 	}
 	return &steps
 }
@@ -241,10 +246,15 @@ func TestThrottleIsBounded(t *testing.T) {
 			return [2]throttleKey{{addr: a}, {addr: a, name: [16]byte{1}}}
 		}
 		for i := range 2 * maxBuckets {
-			th.take(keys(i))
+			if th.take(keys(i)); len(th.buckets) > maxBuckets {
+				t.Fatal(len(th.buckets))
+			}
 		}
-		if len(th.buckets) != maxBuckets {
-			t.Error(len(th.buckets))
+		if len(th.buckets) < maxBuckets/2 {
+			t.Errorf("%d addresses are remembered only", len(th.buckets))
+		}
+		for i := 1 << 16; len(th.buckets) < maxBuckets-1; i++ {
+			th.take(keys(i))
 		}
 		time.Sleep(time.Minute)
 		th.take(keys(1 << 20))

@@ -113,8 +113,8 @@ func (t *throttle) put(k throttleKey, tokens float64, now time.Time) {
 	t.buckets[k] = bucket{tokens, now}
 }
 
-// makeRoom forgets the keys that have been quiet for long enough, and if there are none any one: whoever has thousands of
-// addresses gains little by that.
+// makeRoom forgets the keys that have been quiet for long enough, and if these are few any others: whoever has thousands of addresses
+// gains little by that. It makes room for many, so that it need not look at all of them for each new one.
 func (t *throttle) makeRoom(now time.Time) {
 	for k := range t.buckets {
 		if t.tokens(k, now) >= k.limit().burst {
@@ -122,7 +122,7 @@ func (t *throttle) makeRoom(now time.Time) {
 		}
 	}
 	for k := range t.buckets {
-		if len(t.buckets) < maxBuckets {
+		if len(t.buckets) <= maxBuckets*3/4 {
 			break
 		}
 		delete(t.buckets, k)

@@ -1,0 +1,413 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func as(role Role) func(*http.Request) {
+	return func(r *http.Request) {
+		*r = *r.WithContext(WithUser(r.Context(), User{Name: "ann", Password: "p", Role: role}))
+	}
+}
+
+func TestAllowByRole(t *testing.T) {
+	t.Parallel()
+	g, _ := newGuard(t, Config{})
+	readOnly, _ := newGuard(t, Config{ReadOnly: true})
+	if g.ReadOnly() || !readOnly.ReadOnly() {
+		t.Error("ReadOnly")
+	}
+	for role := None; role <= Admin; role++ {
+		for _, v := range verbs(t) {
+			for _, g := range []*Guard{g, readOnly} {
+				allowed := role.May(v) && (v == View || !g.ReadOnly())
+				r := newRequest(http.MethodPost, "/", as(role))
+				reached := false
+				w := httptest.NewRecorder()
+				g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					reached = true
+					can, err := g.Can(r, v), g.Check(r, Action{Verb: v})
+					ok := g.Allow(w, r, Action{Verb: v})
+					if can != allowed || (err == nil) != allowed || ok != allowed {
+						t.Errorf("%v, %s, read-only %v: Can %v, Check %v, Allow %v", role, v, g.ReadOnly(), can, err, ok)
+					}
+					var refusal *Refusal
+					if !allowed && (!errors.As(err, &refusal) || refusal.Status != http.StatusForbidden) {
+						t.Errorf("%T %v", err, err)
+					}
+				})).ServeHTTP(w, r)
+				if reached != (role != None) {
+					t.Errorf("%v reached the handler: %v", role, reached)
+				}
+				if !allowed {
+					want(t, w, http.StatusForbidden)
+				}
+				if reached && !allowed && strings.Contains(w.Body.String(), "read-only") != g.ReadOnly() {
+					t.Errorf("%s: %s", v, w.Body)
+				}
+			}
+		}
+	}
+	want(t, serve(g, newRequest(http.MethodPost, "/", as(Admin)), Action{Verb: "task.unheard"}), http.StatusForbidden)
+	want(t, serve(g, newRequest(http.MethodPost, "/", as(Admin)), Action{}), http.StatusForbidden)
+	want(t, serve(g, newRequest(http.MethodPost, "/", as(Admin+1))), http.StatusForbidden)
+	want(t, serve(g, newRequest(http.MethodPost, "/", as(Viewer)), Action{Verb: QueueDelete}), http.StatusForbidden,
+		"Forbidden: This needs the role admin, and you have the role viewer.\n")
+}
+
+// A page of any origin can have a browser send a GET.
+func TestAllowRefusesChangesByGet(t *testing.T) {
+	t.Parallel()
+	g, _ := newGuard(t, Config{})
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
+		w := serve(g, newRequest(method, "/"), Action{Verb: TaskDelete})
+		want(t, w, http.StatusMethodNotAllowed)
+		if w.Header().Get("Allow") != http.MethodPost {
+			t.Error(w.Header())
+		}
+		want(t, serve(g, newRequest(method, "/"), Action{Verb: View, Queue: "q"}), http.StatusOK)
+	}
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		want(t, serve(g, newRequest(method, "/"), Action{Verb: TaskDelete}), http.StatusOK)
+	}
+}
+
+func TestAllowNeedsWrap(t *testing.T) {
+	t.Parallel()
+	g, _ := newGuard(t, Config{Anonymous: Admin})
+	w, r := httptest.NewRecorder(), newRequest(http.MethodPost, "/", as(Admin))
+	if g.Allow(w, r, Action{Verb: View}) || g.Can(r, View) {
+		t.Error("allowed")
+	}
+	want(t, w, http.StatusForbidden)
+	if u := UserFrom(r.Context()); u != (User{}) || RequestID(r.Context()) != "" {
+		t.Error(u)
+	}
+}
+
+func TestAnonymous(t *testing.T) {
+	t.Parallel()
+	g, _ := newGuard(t, Config{Anonymous: Viewer, Users: []User{{Name: "ann", Password: "p", Role: Operator}}})
+	far := from("192.0.2.1:9")
+	want(t, serve(g, newRequest(http.MethodGet, "/", far)), http.StatusOK, " (viewer)")
+	want(t, serve(g, newRequest(http.MethodGet, "/", far, basic("ann", "p"))), http.StatusOK, "ann (operator)")
+	want(t, serve(g, newRequest(http.MethodGet, "/", far, basic("ann", "q"))), http.StatusUnauthorized)
+	w := serve(g, newRequest(http.MethodPost, "/", far), Action{Verb: TaskRun})
+	want(t, w, http.StatusUnauthorized)
+	if w.Header().Get("WWW-Authenticate") != `Basic realm="asynq", charset="UTF-8"` {
+		t.Error(w.Header())
+	}
+	// One who has logged in is not asked again, but told no.
+	want(t, serve(g, newRequest(http.MethodPost, "/", far, basic("ann", "p")), Action{Verb: QueueDelete}), http.StatusForbidden)
+
+	g, _ = newGuard(t, Config{Anonymous: Viewer})
+	want(t, serve(g, newRequest(http.MethodPost, "/", far), Action{Verb: TaskRun}), http.StatusForbidden)
+}
+
+func TestAuthorize(t *testing.T) {
+	t.Parallel()
+	var asked []Action
+	authorize := func(r *http.Request, a Action) error {
+		asked = append(asked, a)
+		switch {
+		case r.Header.Get("X-Token") == "":
+			return fmt.Errorf("no token: %w", ErrUnauthenticated)
+		case a.Queue == "secret":
+			return errors.New("not <that> one")
+		}
+		return nil
+	}
+	secret := Action{Verb: TaskRun, Queue: "secret", TaskID: "a\nb"}
+	g, _ := newGuard(t, Config{Authorize: authorize})
+	far := from("192.0.2.1:9")
+	w := serve(g, newRequest(http.MethodGet, "/", far))
+	want(t, w, http.StatusUnauthorized, "Unauthorized: no token: log in first\n")
+	if w.Header().Get("WWW-Authenticate") == "" {
+		t.Error("no challenge")
+	}
+	token := header("X-Token", "1")
+	want(t, serve(g, newRequest(http.MethodPost, "/", far, token), Action{Verb: QueueDelete}), http.StatusOK, " (admin)")
+	want(t, serve(g, newRequest(http.MethodPost, "/", far, token), secret), http.StatusForbidden, "Forbidden: not <that> one\n")
+	if len(asked) != 5 || asked[2].Verb != QueueDelete || asked[3].Verb != View || asked[4] != secret {
+		t.Errorf("asked %v", asked)
+	}
+	w = serve(g, newRequest(http.MethodPost, "/", far, token, header("Accept", "text/html")), secret)
+	if !strings.Contains(w.Body.String(), "not &lt;that&gt; one") {
+		t.Error(w.Body)
+	}
+
+	// The last word is not the only one.
+	asked = nil
+	g, _ = newGuard(t, Config{Authorize: authorize, ReadOnly: true, Users: []User{{Name: "ann", Password: "p", Role: Viewer}}})
+	want(t, serve(g, newRequest(http.MethodGet, "/", token)), http.StatusUnauthorized)
+	if len(asked) != 0 {
+		t.Errorf("asked %v of somebody who has not logged in", asked)
+	}
+	want(t, serve(g, newRequest(http.MethodGet, "/", token, basic("ann", "p"))), http.StatusOK, "ann (viewer)")
+	want(t, serve(g, newRequest(http.MethodPost, "/", token, basic("ann", "p")), secret), http.StatusForbidden)
+	if len(asked) != 2 {
+		t.Errorf("asked %v", asked)
+	}
+}
+
+func TestWithUser(t *testing.T) {
+	t.Parallel()
+	g, _ := newGuard(t, Config{Users: []User{{Name: "bob", Password: "p", Role: Admin}}})
+	far := from("192.0.2.1:9")
+	want(t, serve(g, newRequest(http.MethodGet, "/", far, as(Operator), basic("bob", "p"))), http.StatusOK, "ann (operator)")
+	want(t, serve(g, newRequest(http.MethodGet, "/", far, as(None))), http.StatusForbidden, "Forbidden: User \"ann\" has no role here.\n")
+}
+
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	g, _ := newGuard(t, Config{Anonymous: Viewer, RootPath: "/queues", Users: []User{{Name: "ann", Password: "p", Role: Admin}}})
+	h := g.Wrap(http.HandlerFunc(g.Login))
+	for _, tc := range []struct {
+		edit   func(*http.Request)
+		status int
+	}{{header("X", "1"), http.StatusUnauthorized}, {basic("ann", "q"), http.StatusUnauthorized}, {basic("ann", "p"), http.StatusSeeOther}} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, newRequest(http.MethodGet, "/queues/login", tc.edit))
+		want(t, w, tc.status)
+		if tc.status == http.StatusSeeOther && w.Header().Get("Location") != "/queues/" {
+			t.Error(w.Header())
+		}
+	}
+}
+
+func TestBodyIsBounded(t *testing.T) {
+	t.Parallel()
+	g, _ := newGuard(t, Config{MaxBody: 1000})
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			BadBody(w, r, err)
+			return
+		}
+		fmt.Fprint(w, len(b))
+	})
+	s := httptest.NewServer(g.Wrap(mux))
+	defer s.Close()
+	for _, tc := range []struct {
+		n       int
+		chunked bool
+		status  int
+	}{{0, false, 200}, {1000, false, 200}, {1001, false, 413}, {1 << 20, false, 413}, {1000, true, 200}, {1001, true, 413}, {1 << 20, true, 413}} {
+		var body io.Reader = strings.NewReader(strings.Repeat("x", tc.n))
+		if tc.chunked {
+			body = io.MultiReader(body)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/api/x", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := s.Client().Do(req)
+		if err != nil {
+			t.Fatalf("%+v: %v", tc, err)
+		}
+		b, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != tc.status || tc.status == http.StatusOK && string(b) != fmt.Sprint(tc.n) {
+			t.Errorf("%+v: %s %s", tc, resp.Status, b)
+		}
+		if tc.status != http.StatusOK && resp.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%+v: %v", tc, resp.Header)
+		}
+	}
+	if g, _ := newGuard(t, Config{}); g.cfg.MaxBody != 8<<20 {
+		t.Error(g.cfg.MaxBody)
+	}
+}
+
+// A stranger learns nothing about bodies, and none is read.
+func TestBodyOfStrangers(t *testing.T) {
+	t.Parallel()
+	g, _ := newGuard(t, Config{MaxBody: 10})
+	w := serve(g, newRequest(http.MethodPost, "/", from("192.0.2.1:9"), func(r *http.Request) {
+		r.ContentLength, r.Body = 100, io.NopCloser(failingReader{t})
+	}))
+	want(t, w, http.StatusForbidden)
+}
+
+type failingReader struct{ t *testing.T }
+
+func (f failingReader) Read([]byte) (int, error) {
+	f.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	g, l := newGuard(t, Config{})
+	s := httptest.NewServer(g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"1"`)
+		w.Header().Set("Content-Length", "5")
+		w.Header().Set("Content-Encoding", "gzip")
+		switch r.URL.Path {
+		case "/early":
+			w.WriteHeader(http.StatusEarlyHints)
+			panic(errors.New("secret reason"))
+		case "/late":
+			w.Header().Del("Content-Length")
+			_, _ = io.WriteString(w, "half")
+			_ = http.NewResponseController(w).Flush()
+			panic("too late")
+		case "/abort":
+			panic(http.ErrAbortHandler)
+		}
+	})))
+	defer s.Close()
+	resp, err := s.Client().Get(s.URL + "/early")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusInternalServerError || strings.Contains(string(b), "secret") || resp.Header.Get("ETag") != "" ||
+		resp.Header.Get("Content-Encoding") != "" || !strings.HasPrefix(string(b), "Internal Server Error") {
+		t.Errorf("%s %v %s", resp.Status, resp.Header, b)
+	}
+	lines := l.lines(t, "panic in a handler of the web UI")
+	if len(lines) != 1 || lines[0]["panic"] != "secret reason" || lines[0]["level"] != "ERROR" || lines[0]["request"] != resp.Header.Get("X-Request-Id") ||
+		!strings.Contains(lines[0]["stack"].(string), "guard_test.go") {
+		t.Error(lines)
+	}
+	resp, err = s.Client().Get(s.URL + "/late")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err = io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err == nil {
+		t.Errorf("half an answer looks whole: %q", b)
+	}
+	if _, err := s.Client().Get(s.URL + "/abort"); err == nil {
+		t.Error("an answer")
+	}
+	if n := len(l.lines(t, "panic in a handler of the web UI")); n != 2 {
+		t.Errorf("%d lines: want none of the aborted one", n)
+	}
+}
+
+// What a handler can do to the server's own ResponseWriter it can do through Wrap.
+func TestWriterPassesThrough(t *testing.T) {
+	t.Parallel()
+	g, _ := newGuard(t, Config{})
+	next := make(chan struct{})
+	s := httptest.NewServer(g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		if r.URL.Path == "/hijack" {
+			conn, _, err := c.Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nbare")
+			_ = conn.Close()
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 3 {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			if i == 0 {
+				w.(http.Flusher).Flush()
+			} else if err := c.Flush(); err != nil {
+				t.Error(err)
+			}
+			<-next
+		}
+	})))
+	defer s.Close()
+	resp, err := s.Client().Get(s.URL + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		buf := make([]byte, 9)
+		if _, err := io.ReadFull(resp.Body, buf); err != nil || string(buf) != fmt.Sprintf("data: %d\n\n", i) {
+			t.Fatal(string(buf), err)
+		}
+		next <- struct{}{}
+	}
+	_ = resp.Body.Close()
+	resp, err = s.Client().Get(s.URL + "/hijack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(resp.Body); string(b) != "bare" {
+		t.Error(string(b), err)
+	}
+	_ = resp.Body.Close()
+
+	plain := &writer{ResponseWriter: struct{ http.ResponseWriter }{httptest.NewRecorder()}}
+	plain.Flush()
+	if err := plain.FlushError(); !errors.Is(err, http.ErrNotSupported) || plain.wrote {
+		t.Error(err, plain.wrote)
+	}
+}
+
+// A server on a Unix socket: what net/http really says of its connections.
+func TestUnixSocket(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	for name, tc := range map[string]struct {
+		cfg    Config
+		status int
+	}{
+		"default":     {Config{}, http.StatusForbidden},
+		"other proxy": {Config{Proxy: &Proxy{From: []string{"0.0.0.0/0", "::/0"}, UserHeader: "X-User", Role: Viewer}}, http.StatusForbidden},
+		"proxy":       {Config{Proxy: &Proxy{From: []string{"unix"}, UserHeader: "X-User", Role: Viewer}}, http.StatusOK},
+	} {
+		ln, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, _ := newGuard(t, tc.cfg)
+		s := httptest.NewUnstartedServer(g.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+		_ = s.Listener.Close()
+		s.Listener = ln
+		s.Start()
+		client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}}}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-User", "ann")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != tc.status {
+			t.Errorf("%s: %s", name, resp.Status)
+		}
+		client.CloseIdleConnections()
+		s.Close()
+	}
+}
+
+func TestRequestID(t *testing.T) {
+	t.Parallel()
+	g, _ := newGuard(t, Config{})
+	for in, kept := range map[string]bool{"": false, "abc-DEF_1.2": true, strings.Repeat("a", 64): true, strings.Repeat("a", 65): false, "a b": false, "a\"b": false, "ü": false} {
+		var seen string
+		w := httptest.NewRecorder()
+		g.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = RequestID(r.Context()) })).
+			ServeHTTP(w, newRequest(http.MethodGet, "/", header("X-Request-ID", in)))
+		if (seen == in) != kept || len(seen) < 3 || w.Header().Get("X-Request-Id") != seen {
+			t.Errorf("%q: %q, answered %q", in, seen, w.Header())
+		}
+	}
+}
