@@ -1,14 +1,11 @@
 package access
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -164,7 +161,20 @@ func TestWithUser(t *testing.T) {
 	g, _ := newGuard(t, Config{Users: []User{{Name: "bob", Password: "p", Role: Admin}}})
 	far := from("192.0.2.1:9")
 	want(t, serve(g, newRequest(http.MethodGet, "/", far, as(Operator), basic("bob", "p"))), http.StatusOK, "ann (operator)")
+	want(t, serve(g, newRequest(http.MethodGet, "/", far, as(99))), http.StatusForbidden, "Forbidden: User \"ann\" has no role here.\n")
 	want(t, serve(g, newRequest(http.MethodGet, "/", far, as(None))), http.StatusForbidden, "Forbidden: User \"ann\" has no role here.\n")
+}
+
+func TestUserFromHasNoPassword(t *testing.T) {
+	t.Parallel()
+	g, _ := newGuard(t, Config{Users: []User{{Name: "bob", Password: "p", Role: Admin}}})
+	for _, edit := range []func(*http.Request){as(Admin), basic("bob", "p")} {
+		g.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if u := UserFrom(r.Context()); u.Name == "" || u.Role != Admin || u.Password != "" {
+				t.Errorf("%v, password %q", u, u.Password)
+			}
+		})).ServeHTTP(httptest.NewRecorder(), newRequest(http.MethodGet, "/", edit))
+	}
 }
 
 func TestLogin(t *testing.T) {
@@ -224,6 +234,12 @@ func TestBodyIsBounded(t *testing.T) {
 			t.Errorf("%+v: %v", tc, resp.Header)
 		}
 	}
+	// If its length is told beforehand, the handler is not even asked.
+	w := serve(g, newRequest(http.MethodPost, "/", func(r *http.Request) { r.ContentLength, r.Body = 1001, io.NopCloser(failingReader{t}) }))
+	want(t, w, http.StatusRequestEntityTooLarge)
+	if w.Header().Get("Connection") != "close" {
+		t.Error(w.Header())
+	}
 	if g, _ := newGuard(t, Config{}); g.cfg.MaxBody != 8<<20 {
 		t.Error(g.cfg.MaxBody)
 	}
@@ -244,158 +260,6 @@ type failingReader struct{ t *testing.T }
 func (f failingReader) Read([]byte) (int, error) {
 	f.t.Error("the body was read")
 	return 0, io.EOF
-}
-
-func TestPanic(t *testing.T) {
-	t.Parallel()
-	g, l := newGuard(t, Config{})
-	s := httptest.NewServer(g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("ETag", `"1"`)
-		w.Header().Set("Content-Length", "5")
-		w.Header().Set("Content-Encoding", "gzip")
-		switch r.URL.Path {
-		case "/early":
-			w.WriteHeader(http.StatusEarlyHints)
-			panic(errors.New("secret reason"))
-		case "/late":
-			w.Header().Del("Content-Length")
-			_, _ = io.WriteString(w, "half")
-			_ = http.NewResponseController(w).Flush()
-			panic("too late")
-		case "/abort":
-			panic(http.ErrAbortHandler)
-		}
-	})))
-	defer s.Close()
-	resp, err := s.Client().Get(s.URL + "/early")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, _ := io.ReadAll(resp.Body)
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusInternalServerError || strings.Contains(string(b), "secret") || resp.Header.Get("ETag") != "" ||
-		resp.Header.Get("Content-Encoding") != "" || !strings.HasPrefix(string(b), "Internal Server Error") {
-		t.Errorf("%s %v %s", resp.Status, resp.Header, b)
-	}
-	lines := l.lines(t, "panic in a handler of the web UI")
-	if len(lines) != 1 || lines[0]["panic"] != "secret reason" || lines[0]["level"] != "ERROR" || lines[0]["request"] != resp.Header.Get("X-Request-Id") ||
-		!strings.Contains(lines[0]["stack"].(string), "guard_test.go") {
-		t.Error(lines)
-	}
-	resp, err = s.Client().Get(s.URL + "/late")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err = io.ReadAll(resp.Body)
-	_ = resp.Body.Close()
-	if err == nil {
-		t.Errorf("half an answer looks whole: %q", b)
-	}
-	if _, err := s.Client().Get(s.URL + "/abort"); err == nil {
-		t.Error("an answer")
-	}
-	if n := len(l.lines(t, "panic in a handler of the web UI")); n != 2 {
-		t.Errorf("%d lines: want none of the aborted one", n)
-	}
-}
-
-// What a handler can do to the server's own ResponseWriter it can do through Wrap.
-func TestWriterPassesThrough(t *testing.T) {
-	t.Parallel()
-	g, _ := newGuard(t, Config{})
-	next := make(chan struct{})
-	s := httptest.NewServer(g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := http.NewResponseController(w)
-		if r.URL.Path == "/hijack" {
-			conn, _, err := c.Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nbare")
-			_ = conn.Close()
-			return
-		}
-		w.Header().Set("Content-Type", "text/event-stream")
-		for i := range 3 {
-			fmt.Fprintf(w, "data: %d\n\n", i)
-			if i == 0 {
-				w.(http.Flusher).Flush()
-			} else if err := c.Flush(); err != nil {
-				t.Error(err)
-			}
-			<-next
-		}
-	})))
-	defer s.Close()
-	resp, err := s.Client().Get(s.URL + "/events")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 {
-		buf := make([]byte, 9)
-		if _, err := io.ReadFull(resp.Body, buf); err != nil || string(buf) != fmt.Sprintf("data: %d\n\n", i) {
-			t.Fatal(string(buf), err)
-		}
-		next <- struct{}{}
-	}
-	_ = resp.Body.Close()
-	resp, err = s.Client().Get(s.URL + "/hijack")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b, err := io.ReadAll(resp.Body); string(b) != "bare" {
-		t.Error(string(b), err)
-	}
-	_ = resp.Body.Close()
-
-	plain := &writer{ResponseWriter: struct{ http.ResponseWriter }{httptest.NewRecorder()}}
-	plain.Flush()
-	if err := plain.FlushError(); !errors.Is(err, http.ErrNotSupported) || plain.wrote {
-		t.Error(err, plain.wrote)
-	}
-}
-
-// A server on a Unix socket: what net/http really says of its connections.
-func TestUnixSocket(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "s")
-	for name, tc := range map[string]struct {
-		cfg    Config
-		status int
-	}{
-		"default":     {Config{}, http.StatusForbidden},
-		"other proxy": {Config{Proxy: &Proxy{From: []string{"0.0.0.0/0", "::/0"}, UserHeader: "X-User", Role: Viewer}}, http.StatusForbidden},
-		"proxy":       {Config{Proxy: &Proxy{From: []string{"unix"}, UserHeader: "X-User", Role: Viewer}}, http.StatusOK},
-	} {
-		ln, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g, _ := newGuard(t, tc.cfg)
-		s := httptest.NewUnstartedServer(g.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
-		_ = s.Listener.Close()
-		s.Listener = ln
-		s.Start()
-		client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", path)
-		}}}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("X-User", "ann")
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != tc.status {
-			t.Errorf("%s: %s", name, resp.Status)
-		}
-		client.CloseIdleConnections()
-		s.Close()
-	}
 }
 
 func TestRequestID(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -123,5 +125,47 @@ func TestLocalIsNothingOnceConfigured(t *testing.T) {
 		if w.Code != tc.status || tc.body != "" && w.Body.String() != tc.body {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
+	}
+}
+
+// A server on a Unix socket: what net/http really says of its connections.
+func TestUnixSocket(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	for name, tc := range map[string]struct {
+		cfg    Config
+		status int
+	}{
+		"default":     {Config{}, http.StatusForbidden},
+		"other proxy": {Config{Proxy: &Proxy{From: []string{"0.0.0.0/0", "::/0"}, UserHeader: "X-User", Role: Viewer}}, http.StatusForbidden},
+		"proxy":       {Config{Proxy: &Proxy{From: []string{"unix"}, UserHeader: "X-User", Role: Viewer}}, http.StatusOK},
+	} {
+		ln, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, _ := newGuard(t, tc.cfg)
+		s := httptest.NewUnstartedServer(g.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+		_ = s.Listener.Close()
+		s.Listener = ln
+		s.Start()
+		client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}}}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-User", "ann")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != tc.status {
+			t.Errorf("%s: %s", name, resp.Status)
+		}
+		client.CloseIdleConnections()
+		s.Close()
 	}
 }

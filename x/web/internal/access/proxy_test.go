@@ -8,7 +8,7 @@ import (
 
 func TestProxyUser(t *testing.T) {
 	t.Parallel()
-	p := Proxy{From: []string{"127.0.0.0/8", "::1", "unix"}, UserHeader: "X-Forwarded-User", RoleHeader: "X-Role", GroupsHeader: "X-Groups",
+	p := Proxy{From: []string{"127.0.0.0/8", "::1", "fe80::/10", "unix"}, UserHeader: "X-Forwarded-User", RoleHeader: "X-Role", GroupsHeader: "X-Groups",
 		Groups: map[string]Role{"ops": Operator, "boss": Admin, "guests": None}, Role: Viewer}
 	g, _ := newGuard(t, Config{Proxy: &p})
 	user := header("x-forwarded-user", "ann")
@@ -28,6 +28,8 @@ func TestProxyUser(t *testing.T) {
 		{"unknown role", []func(*http.Request){user, header("X-Role", "root"), header("X-Groups", "boss")}, 403, ""},
 		{"groups", []func(*http.Request){user, header("X-Groups", "all, ops ,x")}, 200, "ann (operator)"},
 		{"groups in several headers", []func(*http.Request){user, header("X-Groups", "ops", "boss")}, 200, "ann (admin)"},
+		{"highest group first", []func(*http.Request){user, header("X-Groups", "boss,ops")}, 200, "ann (admin)"},
+		{"link-local", []func(*http.Request){user, from("[fe80::1%eth0]:9")}, 200, "ann (viewer)"},
 		{"unknown groups", []func(*http.Request){user, header("X-Groups", "Boss,opsx")}, 200, "ann (viewer)"},
 		{"group without role", []func(*http.Request){user, header("X-Groups", "guests")}, 403, ""},
 		{"no user", nil, 403, ""},
