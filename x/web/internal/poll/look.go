@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -156,7 +157,7 @@ func ask[T any](ctx context.Context, busy *atomic.Bool, f func(context.Context) 
 	}
 }
 
-// staleMemory chooses the queues whose memory is to be sampled now: those that were longest ago.
+// staleMemory chooses the queues whose memory is to be sampled now: those that never were first, so that each has its turn.
 func (l *looker) staleMemory(queues []asynq.QueueInfoResult) []string {
 	now := l.now()
 	var never, old []string
@@ -170,7 +171,7 @@ func (l *looker) staleMemory(queues []asynq.QueueInfoResult) []string {
 			old = append(old, q.Queue)
 		}
 	}
-	stale := append(never, old...)
+	stale := slices.Concat(never, old)
 	return stale[:min(len(stale), memoryBatch)]
 }
 

@@ -113,6 +113,7 @@ type Node struct {
 // Severity of a verdict.
 type Severity int
 
+// The severities.
 const (
 	Notice  Severity = iota // worth knowing
 	Warning                 // will become a trouble
