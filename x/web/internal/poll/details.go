@@ -250,7 +250,10 @@ func callText(args []string) string {
 		return ""
 	}
 	shown := min(len(args), 2)
-	if name := strings.ToUpper(args[0]); strings.HasPrefix(name, "EVAL") && len(args) > 2 {
+	switch name := strings.ToUpper(args[0]); {
+	case slices.Contains([]string{"AUTH", "HELLO", "CONFIG", "ACL", "ECHO", "PING"}, name):
+		shown = 1 // what follows is no key, and may be a password
+	case strings.HasPrefix(name, "EVAL") && len(args) > 2:
 		keys, err := strconv.Atoi(args[2])
 		if err == nil && keys >= 0 {
 			shown = 3 + min(keys, len(args)-3, 8)
