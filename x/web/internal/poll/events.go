@@ -1,0 +1,116 @@
+package poll
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+const (
+	// heartbeat is how often a stream says that it is there while nothing happens: proxies close what is silent.
+	heartbeat = 15 * time.Second
+
+	// writeTimeout is how long a client may take to read what is sent to it. After that it is taken for dead.
+	writeTimeout = 10 * time.Second
+
+	// streamStart says after how many milliseconds a browser shall connect again.
+	streamStart = "retry: 2000\n\n"
+)
+
+// event is what a stream tells of a snapshot. All else is asked for by whoever shows it.
+type event struct {
+	Seq      uint64    `json:"seq"`
+	At       time.Time `json:"at"`
+	Error    string    `json:"error,omitempty"`
+	Verdicts int       `json:"verdicts"`
+	Troubles int       `json:"troubles"`
+}
+
+func newEvent(s *Snapshot) event {
+	e := event{Seq: s.Seq, At: s.At, Verdicts: len(s.Health)}
+	if s.Err != nil {
+		e.Error = s.Err.Error()
+	}
+	for _, v := range s.Health {
+		if v.Severity == Trouble {
+			e.Troubles++
+		}
+	}
+	return e
+}
+
+// Events is an http.HandlerFunc: a stream (text/event-stream) with an event "snapshot" for the latest snapshot and each new one, and a
+// comment every 15 s. Its data is JSON: {seq, at, error?, verdicts, troubles}. It ends with the request, with Close, and when the client
+// does not read for ten seconds. More than Config.MaxStreams are refused with 503.
+func (p *Poller) Events(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, "Only GET is served here.", http.StatusMethodNotAllowed)
+		return
+	}
+	defer p.streams.Add(-1)
+	if p.streams.Add(1) > int64(p.cfg.MaxStreams) {
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, "There are too many event streams: close some tabs.", http.StatusServiceUnavailable)
+		return
+	}
+	if p.closed() {
+		http.Error(w, "The server is being shut down.", http.StatusServiceUnavailable)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // nginx would keep events back
+	s := &stream{w: w, rc: http.NewResponseController(w)}
+	_ = s.rc.SetReadDeadline(time.Time{}) // that of the request would end the stream; where there is none, nothing can be set
+	snapshots := p.Subscribe(r.Context())
+	if !s.send([]byte(streamStart)) {
+		return
+	}
+	ticks := time.NewTicker(heartbeat)
+	defer ticks.Stop()
+	for {
+		select {
+		case snapshot, ok := <-snapshots:
+			if !ok || !s.snapshot(snapshot) {
+				return
+			}
+		case <-ticks.C:
+			if !s.send([]byte(": here\n\n")) {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// stream writes to one client.
+type stream struct {
+	w  http.ResponseWriter
+	rc *http.ResponseController
+}
+
+func (s *stream) snapshot(snapshot *Snapshot) bool {
+	data, err := json.Marshal(newEvent(snapshot))
+	if err != nil {
+		return false
+	}
+	var text bytes.Buffer
+	text.WriteString("event: snapshot\ndata: ")
+	text.Write(data) // JSON holds no newlines
+	text.WriteString("\n\n")
+	return s.send(text.Bytes())
+}
+
+// send reports whether the client can be written to. The deadline also takes the place of http.Server's WriteTimeout, which would
+// end the stream.
+func (s *stream) send(text []byte) bool {
+	_ = s.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every writer has one
+	if _, err := s.w.Write(text); err != nil {
+		return false
+	}
+	return s.rc.Flush() == nil
+}

@@ -1,0 +1,184 @@
+package poll
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynq-go/asynq"
+)
+
+// client is a ResponseWriter with deadlines. It reads what is written to it, or nothing if it is dead.
+type client struct {
+	header http.Header
+	dead   bool
+
+	mu       sync.Mutex
+	text     strings.Builder
+	status   int
+	deadline time.Time
+	flushed  int // bytes
+}
+
+func (c *client) Header() http.Header { return c.header }
+
+func (c *client) WriteHeader(status int) { c.status = status }
+
+func (c *client) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead {
+		time.Sleep(time.Until(c.deadline))
+		return 0, os.ErrDeadlineExceeded
+	}
+	return c.text.Write(b)
+}
+
+func (c *client) FlushError() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flushed = c.text.Len()
+	return nil
+}
+
+func (c *client) SetWriteDeadline(t time.Time) error { c.deadline = t; return nil }
+
+func (c *client) SetReadDeadline(time.Time) error { return nil }
+
+// take is what was flushed since it was called last.
+func (c *client) take() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	text := c.text.String()[:c.flushed]
+	rest := c.text.String()[c.flushed:]
+	c.text.Reset()
+	c.text.WriteString(rest)
+	c.flushed = 0
+	return text
+}
+
+func get(ctx context.Context) *http.Request {
+	return httptest.NewRequest(http.MethodGet, "/events", http.NoBody).WithContext(ctx)
+}
+
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.queues["low"] = asynq.QueueInfo{Pending: 1}
+		f.queues["mid"] = asynq.QueueInfo{Archived: 9500}
+		p := newPoller(t, Config{Source: f, Interval: 20 * time.Second, IdleInterval: 40 * time.Second})
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		c := &client{header: make(http.Header)}
+		ended := make(chan struct{})
+		at := p.Latest().At.Format(time.RFC3339Nano)
+		go func() {
+			defer close(ended)
+			p.Events(c, get(ctx))
+		}()
+		synctest.Wait()
+		wantEqual(t, "content type", c.header.Get("Content-Type"), "text/event-stream")
+		wantEqual(t, "no buffering", c.header.Get("X-Accel-Buffering"), "no")
+		wantEqual(t, "no cache", c.header.Get("Cache-Control"), "no-store")
+		wantEqual(t, "the first event", c.take(), "retry: 2000\n\nevent: snapshot\ndata: {\"seq\":1,\"at\":\""+at+"\",\"verdicts\":2,\"troubles\":1}\n\n")
+		time.Sleep(16 * time.Second)
+		wantEqual(t, "after 16 s", c.take(), ": here\n\n")
+		f.set(func(f *fakeSource) { f.down = errDown })
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		first, _, _ := strings.Cut(c.take(), "\n\n")
+		var e event
+		if err := json.Unmarshal([]byte(strings.TrimPrefix(first, "event: snapshot\ndata: ")), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Seq != 2 || !strings.Contains(e.Error, "connection refused") || e.Verdicts != 1 || e.Troubles != 1 {
+			t.Errorf("the event of a Redis that is away: %+v", e)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestEventsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPoller(t, Config{Source: newFake(), MaxStreams: 2})
+		open := func(ctx context.Context, c *client) chan struct{} {
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				p.Events(c, get(ctx))
+			}()
+			synctest.Wait()
+			return ended
+		}
+		dead := open(t.Context(), &client{header: make(http.Header), dead: true})
+		living := open(t.Context(), &client{header: make(http.Header)})
+		third := httptest.NewRecorder()
+		p.Events(third, get(t.Context()))
+		if third.Code != http.StatusServiceUnavailable || third.Header().Get("Retry-After") == "" {
+			t.Errorf("a third stream was answered with %d", third.Code)
+		}
+		time.Sleep(writeTimeout + time.Second)
+		select {
+		case <-dead:
+		default:
+			t.Error("the stream of a dead client goes on after its deadline")
+		}
+		again := open(t.Context(), &client{header: make(http.Header)})
+		p.Close()
+		<-living
+		<-again
+		after := httptest.NewRecorder()
+		p.Events(after, get(t.Context()))
+		wantEqual(t, "status after Close", after.Code, http.StatusServiceUnavailable)
+		post := httptest.NewRecorder()
+		p.Events(post, httptest.NewRequest(http.MethodPost, "/events", http.NoBody))
+		wantEqual(t, "status of a POST", post.Code, http.StatusMethodNotAllowed)
+		wantEqual(t, "streams", p.streams.Load(), 0)
+	})
+}
+
+// A stream outlives the timeouts of its http.Server, and ends when its client goes.
+func TestEventsOverHTTP(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	p := newPoller(t, Config{Source: f, Interval: 50 * time.Millisecond})
+	ended := make(chan struct{})
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		p.Events(w, r)
+	}))
+	srv.Config.WriteTimeout, srv.Config.ReadTimeout = 300*time.Millisecond, 300*time.Millisecond
+	srv.Start()
+	defer srv.Close()
+	resp, err := srv.Client().Get(srv.URL) //nolint:noctx // the body is closed below, which ends the request
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	began, events := time.Now(), 0
+	for time.Since(began) < time.Second && lines.Scan() {
+		if lines.Text() == "event: snapshot" {
+			events++
+		}
+	}
+	if time.Since(began) < time.Second || events < 3 {
+		t.Errorf("the stream ended after %v with %d events: %v", time.Since(began), events, lines.Err())
+	}
+	resp.Body.Close()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the stream goes on without its client")
+	}
+}

@@ -1,0 +1,177 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq"
+)
+
+var errDown = errors.New("connection refused")
+
+// fakeSource is a Redis for tests: what it holds is what it tells.
+type fakeSource struct {
+	mu       sync.Mutex
+	queues   map[string]asynq.QueueInfo
+	broken   map[string]error // by queue
+	servers  []*asynq.ServerInfo
+	entries  []*asynq.SchedulerEntry
+	info     string
+	down     error
+	parts    map[string]error // errors of parts
+	looks    int
+	looked   []time.Time
+	sampled  [][]string // the queues of each call of Memory
+	details  int
+	hang     chan struct{} // calls of Queues wait for it
+	ignoring bool          // and do not care for their contexts
+	panics   bool
+}
+
+func newFake() *fakeSource {
+	return &fakeSource{queues: make(map[string]asynq.QueueInfo), broken: make(map[string]error), parts: make(map[string]error)}
+}
+
+// set changes what it holds.
+func (f *fakeSource) set(change func(f *fakeSource)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(f)
+}
+
+func (f *fakeSource) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.looks
+}
+
+func (f *fakeSource) err(part string) error {
+	if f.down != nil {
+		return f.down
+	}
+	return f.parts[part]
+}
+
+func (f *fakeSource) Queues(ctx context.Context) ([]asynq.QueueInfoResult, error) {
+	f.mu.Lock()
+	f.looks++
+	f.looked = append(f.looked, time.Now())
+	hang, ignoring := f.hang, f.ignoring
+	f.mu.Unlock()
+	if hang != nil {
+		done := ctx.Done()
+		if ignoring {
+			done = nil
+		}
+		select {
+		case <-hang:
+		case <-done:
+			return nil, ctx.Err()
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.panics {
+		panic("a bug")
+	}
+	if err := f.err("queues"); err != nil {
+		return nil, err
+	}
+	var results []asynq.QueueInfoResult
+	for name, info := range f.queues {
+		info.Queue, info.Timestamp = name, time.Now()
+		r := asynq.QueueInfoResult{Queue: name, Info: &info}
+		if err := f.broken[name]; err != nil {
+			r.Info, r.Err = nil, err
+		}
+		results = append(results, r)
+	}
+	sortResults(results)
+	return results, nil
+}
+
+func (f *fakeSource) Memory(_ context.Context, queues []string) (map[string]int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sampled = append(f.sampled, queues)
+	bytes := make(map[string]int64)
+	for _, q := range queues {
+		bytes[q] = int64(1000 * len(f.sampled))
+	}
+	return bytes, f.err("memory")
+}
+
+func (f *fakeSource) Servers(context.Context) ([]*asynq.ServerInfo, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.servers, f.err("servers")
+}
+
+func (f *fakeSource) Entries(context.Context) ([]*asynq.SchedulerEntry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.entries, f.err("entries")
+}
+
+func (f *fakeSource) Nodes(context.Context) ([]NodeInfo, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return []NodeInfo{{Addr: "redis:6379", Info: f.info, Keys: 7}}, f.err("redis")
+}
+
+func (f *fakeSource) Details(ctx context.Context, _ []string) (*Details, error) {
+	f.mu.Lock()
+	f.details++
+	n, hang := f.details, f.hang
+	f.mu.Unlock()
+	if hang != nil {
+		select {
+		case <-hang:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &Details{Left: n}, f.err("details")
+}
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// newPoller returns a poller on the source that is started, and closed with the test.
+func newPoller(t *testing.T, cfg Config) *Poller {
+	t.Helper()
+	if cfg.Logger == nil {
+		cfg.Logger = quiet()
+	}
+	p := New(cfg)
+	p.Start()
+	t.Cleanup(p.Close)
+	return p
+}
+
+// kinds are the verdicts as "severity kind queue".
+func kinds(s *Snapshot) []string {
+	var all []string
+	for _, v := range s.Health {
+		line := v.Severity.String() + " " + v.Kind
+		if v.Queue != "" {
+			line += " " + v.Queue
+		}
+		all = append(all, line)
+	}
+	return all
+}
+
+func wantEqual[T any](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if g, w := fmt.Sprintf("%v", got), fmt.Sprintf("%v", want); g != w {
+		t.Errorf("%s is\n\t%s\nwant\n\t%s", what, g, w)
+	}
+}

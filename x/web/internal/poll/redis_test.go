@@ -1,0 +1,278 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/asynq-go/asynq"
+)
+
+// startRedis starts a redis-server that ends with the test, and returns its address.
+func startRedis(t *testing.T, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		const why = "no redis-server on the PATH: install Redis 6.2 or newer"
+		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	addr := freeAddr(t)
+	_, port, _ := net.SplitHostPort(addr)
+	var output strings.Builder
+	args = append([]string{"--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir()}, args...)
+	cmd := exec.Command("redis-server", args...)
+	cmd.Stdout, cmd.Stderr = &output, &output
+	dieWithParent(cmd)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGKILL) // it keeps nothing
+		_ = cmd.Wait()                          // tells that it was killed
+		if t.Failed() {
+			t.Logf("redis-server wrote:\n%s", output.String())
+		}
+	})
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	eventually(t, "Redis to answer", func() error { return client.Ping(context.Background()).Err() })
+	return addr
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// eventually tries until there is no error, for 20 s at most: other processes give no signal.
+func eventually(t *testing.T, what string, try func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("waited in vain for %s: %v", what, err)
+		}
+	}
+}
+
+// site is a Redis with queues on it.
+type site struct {
+	source Source
+	redis  redis.UniversalClient
+}
+
+// newSite fills a Redis: two queues with tasks, one of them paused, and a server.
+func newSite(t *testing.T, opt asynq.RedisConnOpt) *site {
+	t.Helper()
+	conn, _, _, err := asynq.ConnectRedis(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inspector, client := asynq.NewInspectorFromRedisClient(conn), asynq.NewClientFromRedisClient(conn)
+	t.Cleanup(func() { conn.Close() })
+	for _, queue := range []string{"high", "low", "low", "low"} {
+		if _, err := client.Enqueue(asynq.NewTask("mail", []byte("secret")), asynq.Queue(queue)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := inspector.PauseQueue("low"); err != nil {
+		t.Fatal(err)
+	}
+	srv := asynq.NewServerFromRedisClient(conn, asynq.Config{
+		Queues: map[string]int{"low": 1}, Concurrency: 3, LogLevel: asynq.FatalLevel,
+	})
+	if err := srv.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Shutdown)
+	return &site{source: NewSource(inspector, conn), redis: conn}
+}
+
+// look has the site looked at until its server tells of itself.
+func (s *site) look(t *testing.T) *Snapshot {
+	t.Helper()
+	p := newPoller(t, Config{Source: s.source, Interval: 50 * time.Millisecond})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var last *Snapshot
+	for last = range p.Subscribe(ctx) {
+		if last.Err == nil && len(last.Servers) == 1 && len(last.Queues) == 2 {
+			break
+		}
+	}
+	if last == nil || last.Err != nil || len(last.Servers) != 1 || last.Problems != (Problems{}) {
+		t.Fatalf("the snapshot is %+v", last)
+	}
+	high, _ := last.Queue("high")
+	low, _ := last.Queue("low")
+	if high.Info == nil || low.Info == nil || high.Info.Pending != 1 || low.Info.Pending != 3 || !low.Info.Paused || last.Total.Pending != 4 || last.Total.Concurrency != 3 {
+		t.Fatalf("the queues are %+v and %+v, the total is %+v", high.Info, low.Info, last.Total)
+	}
+	if all := strings.Join(kinds(last), ","); !strings.Contains(all, "trouble no-worker high") || !strings.Contains(all, "warning paused low") {
+		t.Errorf("the verdicts are %s", all)
+	}
+	return last
+}
+
+func TestMiniredis(t *testing.T) {
+	t.Parallel()
+	mini := miniredis.RunT(t)
+	site := newSite(t, asynq.RedisClientOpt{Addr: mini.Addr()})
+	s := site.look(t)
+	if s.Redis.Clients == 0 || s.Redis.Keys == 0 {
+		t.Errorf("Redis is %+v", s.Redis)
+	}
+	d, err := site.source.Details(t.Context(), []string{"high", "low"})
+	if err != nil || len(d.Nodes) != 1 || d.Cluster || len(d.Places) != 0 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if n := d.Nodes[0]; n.Addr != mini.Addr() || n.InfoErr != nil || n.KeysErr != nil || n.ClientsErr == nil && n.Clients == nil || n.SlowErr == nil {
+		t.Errorf("what miniredis does not know is not told: %+v", n)
+	}
+
+	// It goes away and comes back.
+	p := newPoller(t, Config{Source: site.source, Interval: 50 * time.Millisecond})
+	ch := p.Subscribe(t.Context())
+	<-ch
+	until := func(what string, ok func(*Snapshot) bool) *Snapshot {
+		timeout := time.After(20 * time.Second)
+		for {
+			select {
+			case s := <-ch:
+				if ok(s) {
+					return s
+				}
+			case <-timeout:
+				t.Fatalf("waited in vain for %s", what)
+			}
+		}
+	}
+	mini.Close()
+	away := until("Redis to be away", func(s *Snapshot) bool { return s.Err != nil })
+	if len(away.Queues) != 2 || away.Queues[0].Info == nil {
+		t.Errorf("what was known is forgotten: %+v", away)
+	}
+	if _, err := p.RedisDetails(t.Context()); err == nil {
+		t.Error("there are details of a Redis that is away")
+	}
+	if err := mini.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	until("Redis to be back", func(s *Snapshot) bool { return s.Err == nil && s.Queues[0].Info != nil })
+}
+
+func TestRealRedis(t *testing.T) {
+	t.Parallel()
+	addr := startRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--slowlog-log-slower-than", "0")
+	site := newSite(t, asynq.RedisClientOpt{Addr: addr})
+	s := site.look(t)
+	r := s.Redis
+	if r.Version == "" || r.Mode != "standalone" || r.Memory == 0 || r.MemoryPeak == 0 || r.MaxMemory != 100<<20 || r.Clients == 0 || r.Keys == 0 || len(r.Nodes) != 1 {
+		t.Errorf("Redis is %+v", r)
+	}
+	verdict(t, s.Health, "redis-policy")
+	if low, _ := s.Queue("low"); low.Info.MemoryUsage == 0 {
+		t.Error("the memory of a queue is not known")
+	}
+	d, err := site.source.Details(t.Context(), nil)
+	if err != nil || len(d.Nodes) != 1 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	n := d.Nodes[0]
+	if n.InfoErr != nil || n.KeysErr != nil || n.ClientsErr != nil || n.SlowErr != nil || n.Role() != "master" || n.Keys == 0 ||
+		len(n.Keyspace) != 1 || n.Keyspace[0].Keys != n.Keys || n.Clients.Total == 0 || len(n.Slow) == 0 || len(n.Slow) > slowEntries {
+		t.Errorf("%+v", n)
+	}
+	for _, slow := range n.Slow {
+		if strings.Contains(slow.Call, "secret") {
+			t.Errorf("a payload is shown: %s", slow.Call)
+		}
+	}
+
+	// A user who may do little is told so, and no more.
+	ctx := t.Context()
+	if err := site.redis.Do(ctx, "ACL", "SETUSER", "viewer", "on", ">pw", "~*", "&*", "+@all", "-info", "-slowlog", "-client|list").Err(); err != nil {
+		t.Fatal(err)
+	}
+	little := redis.NewClient(&redis.Options{Addr: addr, Username: "viewer", Password: "pw"})
+	defer little.Close()
+	source := NewSource(asynq.NewInspectorFromRedisClient(little), little)
+	if d, err = source.Details(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	n = d.Nodes[0]
+	for _, err := range []error{n.InfoErr, n.ClientsErr, n.SlowErr} {
+		if err == nil || !strings.Contains(err.Error(), "NOPERM") {
+			t.Errorf("refused with %v", err)
+		}
+	}
+	if n.KeysErr != nil || n.Keys == 0 {
+		t.Errorf("%+v", n)
+	}
+	p := newPoller(t, Config{Source: source})
+	few, err := p.Fresh(ctx, time.Time{})
+	if err != nil || few.Err != nil || few.Problems.Queues != nil || few.Problems.Redis == nil || len(few.Queues) != 2 {
+		t.Errorf("%+v, %v", few, err)
+	}
+	verdict(t, few.Health, "no-info")
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	addr := startRedis(t, "--cluster-enabled", "yes")
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	ctx := t.Context()
+	if err := client.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the cluster to be complete", func() error {
+		text, err := client.ClusterInfo(ctx).Result()
+		if err == nil && !strings.Contains(text, "cluster_state:ok") {
+			err = errors.New(text)
+		}
+		return err
+	})
+	site := newSite(t, asynq.RedisClusterClientOpt{Addrs: []string{addr}})
+	if s := site.look(t); s.Redis.Mode != "cluster" || len(s.Redis.Nodes) != 1 {
+		t.Errorf("Redis is %+v", s.Redis)
+	}
+	queues := make([]string, maxPlaces+7)
+	for i := range queues {
+		queues[i] = "low"
+	}
+	queues[0] = "high"
+	d, err := site.source.Details(ctx, queues)
+	if err != nil || !d.Cluster || len(d.Nodes) != 1 || len(d.Places) != maxPlaces || d.Left != 7 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	high, low := d.Places[0], d.Places[maxPlaces-1]
+	if high.Queue != "high" || low.Queue != "low" || high.Slot == low.Slot || low.Err != nil || len(low.Nodes) != 1 {
+		t.Errorf("%+v, %+v", high, low)
+	}
+}

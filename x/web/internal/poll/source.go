@@ -1,0 +1,136 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/asynq-go/asynq"
+)
+
+// Source is what a look asks. Each method is called by one goroutine at a time, and may return before Redis has answered only with an
+// error.
+type Source interface {
+	// Queues tells the state of all queues, without their memory.
+	Queues(ctx context.Context) ([]asynq.QueueInfoResult, error)
+
+	// Memory tells about how many bytes each of these queues takes. It is dear. Queues that cannot be asked are left out.
+	Memory(ctx context.Context, queues []string) (map[string]int64, error)
+
+	Servers(ctx context.Context) ([]*asynq.ServerInfo, error)
+	Entries(ctx context.Context) ([]*asynq.SchedulerEntry, error)
+
+	// Nodes asks each master for INFO and the number of keys.
+	Nodes(ctx context.Context) ([]NodeInfo, error)
+
+	// Details asks for what the Redis page shows, with the places of these queues if Redis is a Cluster.
+	Details(ctx context.Context, queues []string) (*Details, error)
+}
+
+// NodeInfo is what one Redis server told.
+type NodeInfo struct {
+	Addr string
+	Err  error
+	Info string // the text of INFO
+	Keys int64
+}
+
+// NewSource returns a source that asks through the inspector and the client, which stay the caller's to close.
+func NewSource(inspector *asynq.Inspector, client redis.UniversalClient) Source {
+	return &source{inspector: inspector, client: client}
+}
+
+type source struct {
+	inspector *asynq.Inspector
+	client    redis.UniversalClient
+}
+
+// memorySamples is from how many tasks of each state the memory of a queue is estimated.
+const memorySamples = 20
+
+func (s *source) Queues(ctx context.Context) ([]asynq.QueueInfoResult, error) {
+	return s.inspector.WithMemorySamples(0).QueueInfos(ctx)
+}
+
+func (s *source) Memory(ctx context.Context, queues []string) (map[string]int64, error) {
+	results, err := s.inspector.WithMemorySamples(memorySamples).QueueInfos(ctx, queues...)
+	if err != nil {
+		return nil, err
+	}
+	bytes := make(map[string]int64, len(results))
+	for _, r := range results {
+		if r.Err == nil {
+			bytes[r.Queue] = r.Info.MemoryUsage
+		}
+	}
+	return bytes, nil
+}
+
+func (s *source) Servers(ctx context.Context) ([]*asynq.ServerInfo, error) {
+	return s.inspector.WithContext(ctx).Servers()
+}
+
+func (s *source) Entries(ctx context.Context) ([]*asynq.SchedulerEntry, error) {
+	return s.inspector.WithContext(ctx).SchedulerEntries()
+}
+
+func (s *source) Nodes(ctx context.Context) ([]NodeInfo, error) {
+	return eachNode(ctx, s.client, false, func(ctx context.Context, addr string, c node) NodeInfo {
+		n := NodeInfo{Addr: addr}
+		if n.Info, n.Err = c.Info(ctx).Result(); n.Err == nil {
+			n.Keys, n.Err = c.DBSize(ctx).Result()
+		}
+		return n
+	})
+}
+
+// node is one Redis server.
+type node interface {
+	redis.Cmdable
+}
+
+// eachNode asks all masters at once, and the replicas too if told to. The answers are in the order of the addresses.
+func eachNode[T any](ctx context.Context, client redis.UniversalClient, replicas bool, ask func(context.Context, string, node) T) ([]T, error) {
+	var mu sync.Mutex
+	answers := make(map[string]T)
+	one := func(ctx context.Context, c *redis.Client) error {
+		addr := c.Options().Addr
+		answer := ask(ctx, addr, c)
+		mu.Lock()
+		defer mu.Unlock()
+		answers[addr] = answer
+		return nil
+	}
+	var err error
+	switch c := client.(type) {
+	case *redis.ClusterClient:
+		if replicas {
+			err = c.ForEachShard(ctx, one)
+		} else {
+			err = c.ForEachMaster(ctx, one)
+		}
+	case *redis.Ring:
+		err = c.ForEachShard(ctx, one)
+	case *redis.Client:
+		err = one(ctx, c)
+	default:
+		answers[""] = ask(ctx, "", client)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(answers) == 0 {
+		return nil, errors.New("poll: no Redis server is known")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	ordered := make([]T, 0, len(answers))
+	for _, addr := range slices.Sorted(maps.Keys(answers)) {
+		ordered = append(ordered, answers[addr])
+	}
+	return ordered, nil
+}
