@@ -1,0 +1,101 @@
+package ui
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"strings"
+
+	"github.com/asynq-go/asynq"
+)
+
+// stateNames are the states in the order in which they are shown: that of a task's life.
+var stateNames = []string{"active", "pending", "scheduled", "retry", "aggregating", "archived", "completed"}
+
+// count is the number of tasks in one state.
+type count struct {
+	State string
+	N     int
+}
+
+// counts are the numbers of tasks of a queue by state.
+func counts(q *asynq.QueueInfo) []count {
+	n := map[string]int{
+		"active": q.Active, "pending": q.Pending, "scheduled": q.Scheduled, "retry": q.Retry,
+		"aggregating": q.Aggregating, "archived": q.Archived, "completed": q.Completed,
+	}
+	all := make([]count, len(stateNames))
+	for i, state := range stateNames {
+		all[i] = count{state, n[state]}
+	}
+	return all
+}
+
+// stateBar is how the tasks of a queue are spread over the states. A state with any task is seen, however few it has.
+func stateBar(all []count) template.HTML {
+	const width, least = 240.0, 4.0
+	total, share := 0, width
+	for _, c := range all {
+		if c.N > 0 {
+			total += c.N
+			share -= least
+		}
+	}
+	if total == 0 {
+		return `<svg class="bar" viewBox="0 0 240 8" preserveAspectRatio="none" aria-hidden="true"><rect class="nothing" width="240" height="8"/></svg>`
+	}
+	var b strings.Builder
+	b.WriteString(`<svg class="bar" viewBox="0 0 240 8" preserveAspectRatio="none" aria-hidden="true">`)
+	x := 0.0
+	for _, c := range all {
+		if c.N > 0 {
+			w := least + share*float64(c.N)/float64(total)
+			fmt.Fprintf(&b, `<rect class="state-%s" x="%.2f" width="%.2f" height="8"/>`, c.State, x, w)
+			x += w
+		}
+	}
+	b.WriteString(`</svg>`)
+	return template.HTML(b.String()) // of numbers and names of states
+}
+
+// spark is a line through values, from the oldest on, on a scale from 0 to their maximum. NaN is a gap.
+func spark(class string, values []float64) template.HTML {
+	const width, height, top = 120.0, 28.0, 2.0
+	highest := 0.0
+	for _, v := range values {
+		if v > highest { // not NaN
+			highest = v
+		}
+	}
+	var line, area strings.Builder
+	step := width / math.Max(1, float64(len(values)-1))
+	pen, from := "M", 0.0
+	for i, v := range values {
+		if math.IsNaN(v) {
+			closeArea(&area, pen, from, float64(i-1)*step)
+			pen = "M"
+			continue
+		}
+		x, y := float64(i)*step, height-1
+		if highest > 0 {
+			y = height - 1 - v/highest*(height-1-top)
+		}
+		if pen == "M" {
+			from = x
+		}
+		fmt.Fprintf(&line, "%s%.1f %.1f", pen, x, y)
+		fmt.Fprintf(&area, "%s%.1f %.1f", pen, x, y)
+		pen = "L"
+	}
+	closeArea(&area, pen, from, width)
+	return template.HTML(fmt.Sprintf(
+		`<svg class="spark %s" viewBox="0 0 120 28" preserveAspectRatio="none" aria-hidden="true"><path class="area" d="%s"/><path class="line" d="%s"/></svg>`,
+		template.HTMLEscapeString(class), area.String(), line.String()))
+}
+
+// closeArea ends the area under a line down to its ground, if one was begun.
+func closeArea(area *strings.Builder, pen string, from, to float64) {
+	if pen == "L" {
+		fmt.Fprintf(area, "L%.1f 28L%.1f 28Z", to, from)
+	}
+}

@@ -1,0 +1,54 @@
+package ui
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+)
+
+// flash is one sentence that the next page says: what came of the change before it.
+type flash struct {
+	Text string
+	Bad  bool
+}
+
+const flashCookie = "asynq_said"
+
+// say has the next page say a sentence.
+func (u *UI) say(w http.ResponseWriter, r *http.Request, f flash) {
+	const most = 1000 // a cookie has room for 4,096 bytes
+	if runes := []rune(f.Text); len(runes) > most {
+		f.Text = string(runes[:most]) + "…"
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		return // it is strings and a bool
+	}
+	http.SetCookie(w, u.cookie(r, flashCookie, base64.RawURLEncoding.EncodeToString(text), 60))
+}
+
+// takeFlash reads what is to be said, and has it said once.
+func takeFlash(w http.ResponseWriter, r *http.Request, root string) *flash {
+	c, err := r.Cookie(flashCookie)
+	if err != nil {
+		return nil
+	}
+	http.SetCookie(w, &http.Cookie{Name: flashCookie, Path: root + "/", MaxAge: -1})
+	text, err := base64.RawURLEncoding.DecodeString(c.Value)
+	if err != nil {
+		return nil
+	}
+	var f flash
+	if json.Unmarshal(text, &f) != nil || f.Text == "" {
+		return nil
+	}
+	return &f
+}
+
+// cookie is a cookie for the pages alone, for so many seconds.
+func (u *UI) cookie(r *http.Request, name, value string, seconds int) *http.Cookie {
+	return &http.Cookie{
+		Name: name, Value: value, Path: u.Root + "/", MaxAge: seconds,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
+	}
+}

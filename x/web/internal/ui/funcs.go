@@ -1,0 +1,102 @@
+package ui
+
+import (
+	"fmt"
+	"html/template"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/asynq-go/asynq/x/web/internal/show"
+)
+
+// parse reads all templates: each file beside layout and the parts is a page, which defines "main".
+func (u *UI) parse() templates {
+	shared := template.Must(template.New("").Funcs(u.funcs()).ParseFS(templateFiles, "templates/_*.html"))
+	files, err := fs.Glob(templateFiles, "templates/[a-z]*.html")
+	if err != nil {
+		panic(err) // the pattern is right
+	}
+	pages := templates{}
+	for _, file := range files {
+		page := template.Must(template.Must(shared.Clone()).ParseFS(templateFiles, file))
+		pages[strings.TrimSuffix(path.Base(file), ".html")] = page
+	}
+	return pages
+}
+
+// funcs is what templates can call.
+func (u *UI) funcs() template.FuncMap {
+	return template.FuncMap{
+		"link":   u.link,
+		"static": func(name string) string { return u.Root + "/static/" + assets.path(name) },
+		"icon":   icon,
+
+		"number":  func(n any) string { return show.Number(integer(n)) },
+		"short":   func(n any) string { return show.Short(float(n)) },
+		"rate":    show.PerSecond,
+		"percent": func(part, whole any) string { return show.Percent(float(part), float(whole)) },
+		"bytes":   func(n any) string { return show.Bytes(integer(n)) },
+		"plural":  func(n any, noun ...string) string { return show.Plural(integer(n), noun[0], noun[1:]...) },
+		"span":    show.Duration,
+		"when":    u.when,
+		"day":     show.Day,
+
+		"stateBar": stateBar,
+		"spark":    spark,
+		"dayBar":   dayBar,
+
+		"args": args,
+		"list": func(items ...any) []any { return items },
+		"add":  func(a, b int) int { return a + b },
+	}
+}
+
+// when is a moment as people say it, with the exact one for those who ask; a script goes on counting.
+func (u *UI) when(t time.Time) template.HTML {
+	if t.IsZero() {
+		return `<span class="none">–</span>`
+	}
+	t = t.UTC()
+	// Both texts consist of digits, letters and spaces.
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s UTC">%s</time>`,
+		t.Format(time.RFC3339), show.Time(t), show.From(u.now(), t)))
+}
+
+// args makes the argument of a part of pages, of pairs of a name and a value.
+func args(pairs ...any) (map[string]any, error) {
+	if len(pairs)%2 != 0 {
+		return nil, fmt.Errorf("args: %v has no value", pairs[len(pairs)-1])
+	}
+	m := make(map[string]any, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		name, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("args: %v is no name", pairs[i])
+		}
+		m[name] = pairs[i+1]
+	}
+	return m, nil
+}
+
+func integer(n any) int64 {
+	switch n := n.(type) {
+	case int:
+		return int64(n)
+	case int64:
+		return n
+	case uint64:
+		return int64(n)
+	case float64:
+		return int64(n)
+	}
+	panic(fmt.Sprintf("%T is no number", n)) // of a template; tests see it
+}
+
+func float(n any) float64 {
+	if f, ok := n.(float64); ok {
+		return f
+	}
+	return float64(integer(n))
+}

@@ -1,0 +1,138 @@
+package ui
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/show"
+)
+
+type queueBody struct {
+	Row      queueRow
+	Verdicts []poll.Verdict
+	Figures  []figure
+	Charts   []chart
+	Days     []*asynq.DailyStats
+	MostADay int
+}
+
+// queue is the page of one queue.
+func (u *UI) queue(r *http.Request) (*view, error) {
+	name := r.URL.Query().Get("queue")
+	row, ok := u.row(name)
+	if !ok {
+		return nil, notFound("There is no queue %q. A queue comes into being with its first task.", name)
+	}
+	body := queueBody{Row: row}
+	for _, v := range u.Poller.Latest().Health {
+		if v.Queue == name {
+			body.Verdicts = append(body.Verdicts, v)
+		}
+	}
+	if row.Info != nil {
+		if err := u.fillQueue(r, &body); err != nil {
+			return nil, err
+		}
+	}
+	return &view{Template: "queue", Title: name, Nav: "/queues", Body: body}, nil
+}
+
+// row finds a queue in the latest snapshot.
+func (u *UI) row(name string) (queueRow, bool) {
+	for _, q := range u.Poller.Latest().Queues {
+		if q.Name == name {
+			return rowOf(q), true
+		}
+	}
+	return queueRow{}, false
+}
+
+// fillQueue tells all that can only be told of a queue that could be looked at.
+func (u *UI) fillQueue(r *http.Request, body *queueBody) error {
+	inspector, cancel := u.inspector(r)
+	defer cancel()
+	days, err := inspector.History(body.Row.Name, 30)
+	if err != nil {
+		return err
+	}
+	for len(days) > 7 && days[len(days)-1].Processed == 0 { // from before there was anything
+		days = days[:len(days)-1]
+	}
+	body.Days = days
+	for _, d := range days {
+		body.MostADay = max(body.MostADay, d.Processed)
+	}
+	lines := u.lines(body.Row.Name)
+	info, rate := body.Row.Info, body.Row.Rate
+	body.Figures = []figure{
+		{Name: "Processed", Value: show.PerSecond(rate.Processed), Unit: "/s", Note: show.Number(int64(info.Processed)) + " today", Spark: spark("processed", lines.Values[poll.Processed])},
+		{Name: "Failed", Value: show.PerSecond(rate.Failed), Unit: "/s", Note: show.Number(int64(info.Failed)) + " today, " + show.Percent(float64(info.Failed), float64(info.Processed)), Spark: spark("failed", lines.Values[poll.Failed])},
+		{Name: "Latency", Value: show.Duration(info.Latency), Note: "wait of the oldest pending task", Spark: spark("latency", lines.Values[poll.Latency])},
+		{Name: "Memory", Value: show.Bytes(info.MemoryUsage), Note: "estimated from a few tasks"},
+	}
+	body.Charts, err = u.charts(body.Row.Name, lines)
+	return err
+}
+
+// changeQueue pauses, resumes or deletes a queue.
+func (u *UI) changeQueue(w http.ResponseWriter, r *http.Request) (*view, error) {
+	name := r.PostForm.Get("queue")
+	do, ok := map[string]struct {
+		verb access.Verb
+		call func(*asynq.Inspector) error
+		said string
+	}{
+		"pause":  {access.QueuePause, func(i *asynq.Inspector) error { return i.PauseQueue(name) }, "No tasks of the queue are taken now. Those that are being processed go on."},
+		"resume": {access.QueueResume, func(i *asynq.Inspector) error { return i.UnpauseQueue(name) }, "Tasks of the queue are taken again."},
+		"delete": {access.QueueDelete, func(i *asynq.Inspector) error { return i.DeleteQueue(name, true) }, "The queue is deleted, with its tasks."},
+	}[r.PostForm.Get("do")]
+	if !ok {
+		return nil, invalid("A queue can be paused, resumed or deleted, but not %q.", r.PostForm.Get("do"))
+	}
+	action := access.Action{Verb: do.verb, Queue: name}
+	if !u.Gate.Allow(w, r, action) {
+		return nil, nil
+	}
+	if do.verb == access.QueueDelete && r.PostForm.Get("confirm") != name {
+		return u.askDeleteQueue(r, name)
+	}
+	inspector, cancel := u.inspector(r)
+	defer cancel()
+	err := do.call(inspector)
+	u.Gate.Done(r, action, err)
+	u.Poller.Wake()
+	switch {
+	case errors.Is(err, asynq.ErrQueueNotFound):
+		return nil, err
+	case err != nil:
+		u.say(w, r, flash{Text: sentence(err.Error()), Bad: true})
+	default:
+		u.say(w, r, flash{Text: do.said})
+	}
+	if do.verb == access.QueueDelete && err == nil {
+		return u.to(w, r, "/queues")
+	}
+	return u.to(w, r, "/queue", "queue", name)
+}
+
+func (u *UI) askDeleteQueue(r *http.Request, name string) (*view, error) {
+	row, ok := u.row(name)
+	if !ok {
+		return nil, notFound("There is no queue %q.", name)
+	}
+	q := question{
+		Title: "Delete the queue " + name + "?", Button: "Delete the queue", Action: "/queue", Type: name,
+		Fields: []field{{"queue", name}, {"do", "delete"}},
+		Text:   []string{"All its tasks, results and statistics go with it, and cannot be brought back. Clients that still enqueue to it begin it anew."},
+	}
+	if row.Info != nil {
+		q.Text = append(q.Text, "It holds "+show.Plural(int64(row.Info.Size+row.Info.Completed), "task")+" now.")
+		if row.Info.Active > 0 {
+			q.Text = append(q.Text, "Of these "+show.Number(int64(row.Info.Active))+" are being processed: a queue can only be deleted when none is. Pause it, and wait.")
+		}
+	}
+	return u.ask(r, q)
+}

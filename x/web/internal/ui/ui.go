@@ -1,0 +1,111 @@
+// Package ui is the pages: made on the server by html/template, readable and usable without scripts, and made lively by small ones.
+package ui
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/poll"
+)
+
+// Config is what the pages need.
+type Config struct {
+	Root      string // path that all pages are under, without a slash at its end; may be empty
+	Inspector *asynq.Inspector
+	Client    *asynq.Client
+	Poller    Poller
+	Gate      Gate
+	Events    http.HandlerFunc // the event stream of the poller
+	Logger    *slog.Logger
+}
+
+// Poller is what the pages need of poll.Poller.
+type Poller interface {
+	// Latest is what was seen last; never nil.
+	Latest() *poll.Snapshot
+	// History is what was seen over a span of time, of one queue or of all ("").
+	History(queue string, metrics []poll.Metric, span time.Duration) poll.Series
+	// Wake has the poller look at once, because something was changed.
+	Wake()
+}
+
+// Gate is what the pages need of access.Guard.
+type Gate interface {
+	// Allow asks leave for an action. If that is refused, it has answered the request.
+	Allow(w http.ResponseWriter, r *http.Request, a access.Action) bool
+	// Can tells whether a request would get leave, so that a page offers nothing that it refuses.
+	Can(r *http.Request, v access.Verb) bool
+	// Done writes down what came of an action.
+	Done(r *http.Request, a access.Action, err error)
+}
+
+// UI serves the pages.
+type UI struct {
+	Config
+	mux       *http.ServeMux
+	templates templates
+	now       func() time.Time
+}
+
+// New makes the pages.
+func New(cfg Config) *UI {
+	u := &UI{Config: cfg, mux: http.NewServeMux(), now: time.Now}
+	u.templates = u.parse()
+	u.route()
+	return u
+}
+
+// route is the one table of pages and of what forms are sent to. Names and IDs are parameters, never a part of the path: they may
+// hold any byte.
+func (u *UI) route() {
+	pages := map[string]func(*http.Request) (*view, error){
+		"/{$}":    u.overview,
+		"/queues": u.queues,
+		"/queue":  u.queue,
+	}
+	for path, page := range pages {
+		u.mux.HandleFunc("GET "+path, u.page(page))
+	}
+	changes := map[string]func(http.ResponseWriter, *http.Request) (*view, error){
+		"/queue": u.changeQueue,
+		"/theme": u.setTheme,
+	}
+	for path, change := range changes {
+		u.mux.HandleFunc("POST "+path, u.change(change))
+	}
+	u.mux.HandleFunc("GET /events", u.events)
+	u.mux.HandleFunc("GET /series", u.series)
+	u.mux.Handle("GET /static/", http.StripPrefix("/static/", assets))
+	u.mux.HandleFunc("/", u.page(func(r *http.Request) (*view, error) {
+		return nil, notFound("There is no page %s.", r.URL.Path)
+	}))
+}
+
+// ServeHTTP serves a request whose path has the root path stripped.
+func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	u.mux.ServeHTTP(w, r)
+}
+
+// inspector is the inspector for one request: its calls end with the request, or when nobody would wait any longer.
+func (u *UI) inspector(r *http.Request) (*asynq.Inspector, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
+	return u.Inspector.WithContext(ctx), cancel
+}
+
+// events is the stream that tells of new snapshots.
+func (u *UI) events(w http.ResponseWriter, r *http.Request) {
+	if u.Gate.Allow(w, r, access.Action{Verb: access.View}) {
+		u.Events(w, r)
+	}
+}
+
+// Failure answers with a page that tells of an error.
+func (u *UI) Failure(w http.ResponseWriter, r *http.Request, status int, title, detail string) {
+	u.render(w, r, &view{
+		Template: "error", Title: title, Status: status, Still: true, Body: failureBody{Status: status, Title: title, Text: sentence(detail)},
+	})
+}
