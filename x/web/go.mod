@@ -7,12 +7,12 @@ replace (
 	github.com/asynq-go/asynq/x/filter => ../filter
 )
 
-require github.com/asynq-go/asynq v0.0.0
-
 require (
-	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
-	github.com/yuin/gopher-lua v1.1.1 // indirect
+	github.com/alicebob/miniredis/v2 v2.40.0
+	github.com/asynq-go/asynq v0.0.0
 )
+
+require github.com/yuin/gopher-lua v1.1.1 // indirect
 
 require (
 	github.com/asynq-go/asynq/x/filter v0.0.0
