@@ -35,6 +35,9 @@ var (
 
 	// ErrScanLimit says that Inspector.Tasks has looked at as many tasks as TaskFilter.MaxScan allows, and that there are more.
 	ErrScanLimit = errors.New("asynq: more tasks than TaskFilter.MaxScan allows to look at: raise it, or narrow the filter")
+
+	// ErrCursor says that a text is no cursor of Inspector.TasksAfter, or one of other tasks. Begin with the empty one.
+	ErrCursor = errors.New("asynq: this is no cursor for these tasks: begin with an empty one")
 )
 
 // Errors of importing tasks.

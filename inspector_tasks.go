@@ -78,6 +78,8 @@ func (i *Inspector) Tasks(ctx context.Context, queue string, state TaskState, fi
 	}
 }
 
+var errGroupOfOthers = errors.New("asynq: TaskFilter.Group is for aggregating tasks only")
+
 // tasksPerCall is how many tasks one call of Redis looks at.
 const tasksPerCall = 200
 
@@ -89,7 +91,7 @@ func (i *Inspector) eachTask(
 		return errNilContext
 	}
 	if filter.Group != "" && state != TaskStateAggregating {
-		return errors.New("asynq: TaskFilter.Group is for aggregating tasks only")
+		return errGroupOfOthers
 	}
 	walk, err := i.broker.Walk(queue, wire.State(state), filter.Group)
 	if err != nil {

@@ -22,6 +22,7 @@ type TaskInfo struct {
 	Group string    // "" if it has none
 	Since time.Time // when its state began, or for a scheduled one ends; zero if nothing tells
 	Now   time.Time // by Redis's clock, when the task was looked at
+	score string    // in its sorted set, as Redis prints it
 }
 
 // TaskInfo looks up a task; the error is ErrTaskGone if there is none.

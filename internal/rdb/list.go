@@ -105,7 +105,7 @@ func (c *call) tasks(q *queue, state wire.State, group string) (*taskPage, error
 		if !ok {
 			continue
 		}
-		t := &TaskInfo{ID: page.lastID, Queue: q.keys.Name, State: state, Now: now, Orphaned: entry[1] == int64(1)}
+		t := &TaskInfo{ID: page.lastID, score: page.lastScore, Queue: q.keys.Name, State: state, Now: now, Orphaned: entry[1] == int64(1)}
 		if m, err := wire.DecodeTaskMessage([]byte(msg)); err == nil && msg != "" {
 			t.Message = m
 		}

@@ -16,6 +16,16 @@ import (
 type Walk struct {
 	next func(ctx context.Context, n int) (tasks []*TaskInfo, looked int, err error)
 	done bool
+
+	from  func(*Place)
+	place func(*TaskInfo) (p *Place, more bool)
+}
+
+// way is how a walk goes through one kind of collection.
+type way interface {
+	next(ctx context.Context, n int) (tasks []*TaskInfo, looked int, err error)
+	from(p *Place)
+	place(t *TaskInfo) (p *Place, more bool)
 }
 
 // Walk starts a walk. A group matters only where the state is aggregating: "" stands for all groups. Aggregating tasks are met whether
@@ -26,22 +36,22 @@ type Walk struct {
 // Of pending, active and aggregating tasks it keeps a hash in memory: 10 to 20 bytes each.
 func (b *Broker) Walk(queue string, state wire.State, group string) (*Walk, error) {
 	q := b.queues.get(queue)
-	key, way, err := q.collection(state, group)
+	key, order, err := q.collection(state, group)
 	if err != nil {
 		return nil, err
 	}
-	w := &Walk{}
+	var through way
 	switch {
-	case way == readList:
-		w.next = (&listWalk{b: b, q: q, key: key, state: state, seen: newSeen(), step: listWindow}).next
+	case order == readList:
+		through = &listWalk{b: b, q: q, key: key, state: state, seen: newSeen(), step: listWindow}
 	case state == wire.StateAggregating:
-		w.next = (&groupWalk{b: b, q: q, only: group}).next
+		through = &groupWalk{b: b, q: q, only: group}
 	default:
-		w.next = (&sortedWalk{b: b, q: q, key: key, way: way, state: state}).next
+		through = &sortedWalk{b: b, q: q, key: key, way: order, state: state}
 	}
-	end := w.next
+	w := &Walk{from: through.from, place: through.place}
 	w.next = func(ctx context.Context, n int) ([]*TaskInfo, int, error) {
-		tasks, looked, err := end(ctx, n)
+		tasks, looked, err := through.next(ctx, n)
 		if looked == 0 && err == nil {
 			w.done = true
 		}
@@ -164,6 +174,13 @@ type listWalk struct {
 	step  int      // to the left, where the next window is no good
 	ids   []string // seen, not looked at yet
 	end   bool
+
+	window []string // the one that was read last
+	base   int      // its place in the list
+	last   string   // the last ID that was looked at
+	placed bool     // it is to tell its places, so it asks for
+	length int      // of the list, when the window was read
+	resume *Place   // to go on from, if it is not nil
 }
 
 func (w *listWalk) next(ctx context.Context, n int) ([]*TaskInfo, int, error) {
@@ -189,18 +206,26 @@ func (w *listWalk) next(ctx context.Context, n int) ([]*TaskInfo, int, error) {
 	if err != nil {
 		return nil, 0, w.b.explain(ctx, w.q, err)
 	}
+	if page.looked > 0 {
+		w.last = ids[page.looked-1]
+	}
 	w.ids = w.ids[page.looked:]
 	return page.tasks, page.looked, nil
 }
 
 // read reads one window.
 func (w *listWalk) read(ctx context.Context) error {
-	window, err := w.b.client.LRange(ctx, w.key, int64(w.start), int64(w.start+listWindow-1)).Result()
-	if err != nil {
-		return w.b.explain(ctx, w.q, fmt.Errorf("rdb: reading a list: %w", err))
+	if w.placed && w.window != nil && w.resume == nil {
+		w.resume = w.placeAt(len(w.window)) // it does not know what is on the left of where it began
+	}
+	if w.resume != nil {
+		return w.find(ctx)
+	}
+	if err := w.load(ctx, w.start); err != nil {
+		return err
 	}
 	good := w.start == 0
-	for _, id := range window {
+	for _, id := range w.window {
 		good = good || w.seen.has(id)
 	}
 	if !good {
@@ -209,12 +234,12 @@ func (w *listWalk) read(ctx context.Context) error {
 		return nil
 	}
 	w.step = listWindow
-	for _, id := range window {
+	for _, id := range w.window {
 		if w.seen.add(id) {
 			w.ids = append(w.ids, id)
 		}
 	}
-	w.end = len(window) < listWindow
+	w.end = len(w.window) < listWindow
 	w.start += listWindow - listOverlap
 	return nil
 }
@@ -231,6 +256,9 @@ type groupWalk struct {
 	seen      *seen // of the current group
 	score, id string
 	begun     bool
+
+	last   string // the group of the last entry that was looked at
+	resume string // the group to go on in, if it has begun before there are names
 }
 
 func (w *groupWalk) next(ctx context.Context, n int) ([]*TaskInfo, int, error) {
@@ -243,6 +271,7 @@ func (w *groupWalk) next(ctx context.Context, n int) ([]*TaskInfo, int, error) {
 			}
 		}
 		w.named = true
+		w.skip()
 	}
 	for len(w.names) > 0 {
 		if !w.begun {
@@ -257,7 +286,7 @@ func (w *groupWalk) next(ctx context.Context, n int) ([]*TaskInfo, int, error) {
 			return nil, 0, w.b.explain(ctx, w.q, err, group)
 		}
 		if page.looked > 0 {
-			w.score, w.id = page.lastScore, page.lastID
+			w.score, w.id, w.last = page.lastScore, page.lastID, w.names[0]
 		}
 		if page.end {
 			w.names, w.begun = w.names[1:], false

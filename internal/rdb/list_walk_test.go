@@ -57,13 +57,46 @@ func TestWalkAmongOthers(t *testing.T) {
 		t.Run(state.String(), func(t *testing.T) {
 			redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 				r.AllowViolations()
-				rapid.Check(t, func(t *rapid.T) { walkAmongOthers(t, r, state) })
+				rapid.Check(t, func(t *rapid.T) { walkAmongOthers(t, r, state, false) })
 			})
 		})
 	}
 }
 
-func walkAmongOthers(t *rapid.T, r *redistest.Redis, state wire.State) {
+// TestWalkFromPlaceToPlace does the same with a new walk for each call, which knows nothing but the place of the last one.
+func TestWalkFromPlaceToPlace(t *testing.T) {
+	for _, state := range wire.States() {
+		t.Run(state.String(), func(t *testing.T) {
+			redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+				r.AllowViolations()
+				rapid.Check(t, func(t *rapid.T) { walkAmongOthers(t, r, state, true) })
+			})
+		})
+	}
+}
+
+// goOn makes a new walk from behind one of the tasks of the last call, and drops those that come after it. It is nil at the end.
+func goOn(t *rapid.T, r *redistest.Redis, state wire.State, walk *rdb.Walk, tasks []*rdb.TaskInfo) (*rdb.Walk, []*rdb.TaskInfo) {
+	var last *rdb.TaskInfo
+	if len(tasks) > 0 && rapid.Bool().Draw(t, "within the page") {
+		tasks = tasks[:rapid.IntRange(1, len(tasks)).Draw(t, "kept")]
+		last = tasks[len(tasks)-1]
+	}
+	place, more := walk.Place(last)
+	if !more {
+		return nil, tasks
+	}
+	place, err := rdb.ParsePlace(place.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if walk, err = r.Broker().WalkFrom("q", state, "", place); err != nil {
+		t.Fatal(err)
+	}
+	return walk, tasks
+}
+
+func walkAmongOthers(t *rapid.T, r *redistest.Redis, state wire.State, paged bool) {
 	ctx := context.Background()
 	must := func(err error) {
 		if err != nil {
@@ -82,6 +115,9 @@ func walkAmongOthers(t *rapid.T, r *redistest.Redis, state wire.State) {
 	stayed := maps.Clone(c.in)
 
 	walk, err := r.Broker().Walk("q", state, "")
+	if paged {
+		walk, err = r.Broker().WalkFrom("q", state, "", nil)
+	}
 	must(err)
 	met := make(map[string]int)
 	calls := 0
@@ -92,11 +128,17 @@ func walkAmongOthers(t *rapid.T, r *redistest.Redis, state wire.State) {
 		var tasks []*rdb.TaskInfo
 		tasks, looked, err = walk.Next(ctx, rapid.SampledFrom([]int{1, 2, 3, 5, 20, 200}).Draw(t, "n"))
 		must(err)
+		if paged && looked > 0 {
+			walk, tasks = goOn(t, r, state, walk, tasks)
+		}
 		for _, task := range tasks {
 			met[task.ID]++
 		}
+		if walk == nil {
+			break
+		}
 		if calls < 40 {
-			change(t, c, list, score)
+			change(t, c, list, paged, score)
 		}
 	}
 	for id := range stayed {
@@ -110,7 +152,7 @@ func walkAmongOthers(t *rapid.T, r *redistest.Redis, state wire.State) {
 }
 
 // change changes something at random.
-func change(t *rapid.T, c *crowd, list bool, score func() float64) {
+func change(t *rapid.T, c *crowd, list, paged bool, score func() float64) {
 	c.t = t
 	ids := slices.Sorted(maps.Keys(c.in))
 	some := func(most int) []string {
@@ -132,6 +174,9 @@ func change(t *rapid.T, c *crowd, list bool, score func() float64) {
 	case 2:
 		c.leave(some(5)...)
 	case 3:
+		if list && paged {
+			return // a place among 16 tasks that are gone is lost
+		}
 		c.leave(some(400)...)
 	case 4:
 		if len(gone) > 0 {

@@ -1,0 +1,258 @@
+package apiv2
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/access"
+)
+
+// Options are those of a task to enqueue. What is left out is as the client library has it.
+type Options struct {
+	Queue            string            `json:"queue,omitempty" doc:"default if it is left out."`
+	ID               string            `json:"id,omitempty" doc:"A random one if it is left out. With an ID of your own a request can be repeated: the second one is answered by 409, task-id-conflict."`
+	Headers          map[string]string `json:"headers,omitempty"`
+	MaxRetry         *int              `json:"max_retry,omitempty" doc:"How many failed attempts it may have after its first; 25 if it is left out."`
+	TimeoutSeconds   *float64          `json:"timeout_seconds,omitempty" doc:"How long an attempt may take."`
+	Deadline         *time.Time        `json:"deadline,omitempty" doc:"When an attempt must end."`
+	UniqueSeconds    *float64          `json:"unique_seconds,omitempty" doc:"For how long another task of the same queue, type and payload is refused."`
+	ProcessAt        *time.Time        `json:"process_at,omitempty"`
+	ProcessInSeconds *float64          `json:"process_in_seconds,omitempty" doc:"Instead of process_at."`
+	RetentionSeconds *float64          `json:"retention_seconds,omitempty" doc:"How long to keep it after it succeeded."`
+	Group            string            `json:"group,omitempty"`
+}
+
+// NewTask is a task to enqueue.
+type NewTask struct {
+	Type    string `json:"type"`
+	Payload *Input `json:"payload,omitempty"`
+	Options
+}
+
+// longest is as many seconds as a time.Duration holds.
+const longest = float64(math.MaxInt64/int64(time.Second) - 1)
+
+// options are those that the request says; pointer is where they stand in the body.
+func (o *Options) options(pointer string) ([]asynq.Option, error) {
+	var opts []asynq.Option
+	var wrong []Wrong
+	refuse := func(field, why string) { wrong = append(wrong, Wrong{Pointer: pointer + "/" + field, Detail: why}) }
+	name := func(field, value string, option func(string) asynq.Option) {
+		switch {
+		case value == "":
+		case strings.TrimSpace(value) == "":
+			refuse(field, "it must not be blank")
+		case !utf8.ValidString(value):
+			refuse(field, "it must be UTF-8")
+		case field == "queue" && strings.HasPrefix(value, "}"):
+			refuse(field, "it must not begin with }")
+		default:
+			opts = append(opts, option(value))
+		}
+	}
+	name("queue", o.Queue, asynq.Queue)
+	name("id", o.ID, asynq.TaskID)
+	name("group", o.Group, asynq.Group)
+	seconds := func(field string, value *float64, least float64, option func(time.Duration) asynq.Option) {
+		switch {
+		case value == nil:
+		case *value < least || *value > longest || math.IsNaN(*value):
+			refuse(field, fmt.Sprintf("it must be from %v to %.0f seconds", least, longest))
+		default:
+			opts = append(opts, option(time.Duration(*value*float64(time.Second))))
+		}
+	}
+	seconds("timeout_seconds", o.TimeoutSeconds, 0, asynq.Timeout)
+	seconds("unique_seconds", o.UniqueSeconds, 1e-9, asynq.Unique)
+	seconds("retention_seconds", o.RetentionSeconds, 0, asynq.Retention)
+	seconds("process_in_seconds", o.ProcessInSeconds, 0, asynq.ProcessIn)
+	if o.ProcessAt != nil {
+		if o.ProcessInSeconds != nil {
+			refuse("process_in_seconds", "say either this or process_at")
+		}
+		opts = append(opts, asynq.ProcessAt(*o.ProcessAt))
+	}
+	if o.Deadline != nil {
+		opts = append(opts, asynq.Deadline(*o.Deadline))
+	}
+	if o.MaxRetry != nil {
+		if *o.MaxRetry < 0 || *o.MaxRetry > math.MaxInt32 {
+			refuse("max_retry", "it must be from 0 to 2147483647")
+		} else {
+			opts = append(opts, asynq.MaxRetry(*o.MaxRetry))
+		}
+	}
+	for key, value := range o.Headers {
+		opts = append(opts, asynq.Header(key, value))
+	}
+	if len(wrong) > 0 {
+		return nil, invalid(http.StatusUnprocessableEntity, wrong...)
+	}
+	return opts, nil
+}
+
+func (n *NewTask) task(pointer string) (*asynq.Task, error) {
+	if strings.TrimSpace(n.Type) == "" {
+		return nil, unprocessable(pointer+"/type", "say the type of the task")
+	}
+	payload, err := n.Payload.bytes(pointer + "/payload")
+	if err != nil {
+		return nil, err
+	}
+	opts, err := n.options(pointer)
+	if err != nil {
+		return nil, err
+	}
+	return asynq.NewTask(n.Type, payload, opts...), nil
+}
+
+// queueOf is the queue that a task without one goes to.
+func queueOf(name string) string {
+	if name == "" {
+		return "default"
+	}
+	return name
+}
+
+func (c *call) enqueue() (any, error) {
+	var n NewTask
+	if err := c.read(&n); err != nil {
+		return nil, err
+	}
+	task, err := n.task("")
+	if err != nil {
+		return nil, err
+	}
+	return c.send(access.Action{Verb: access.TaskEnqueue, Queue: queueOf(n.Queue), TaskID: n.ID, Group: n.Group, Count: 1}, task)
+}
+
+// send enqueues one task.
+func (c *call) send(a access.Action, task *asynq.Task) (any, error) {
+	if err := c.allow(a); err != nil {
+		return nil, err
+	}
+	info, err := c.api.Client.EnqueueContext(c.r.Context(), task)
+	if info != nil {
+		a.TaskID = info.ID
+	}
+	c.done(a, err)
+	if err != nil {
+		return nil, c.api.whyNot(err)
+	}
+	c.status = http.StatusCreated
+	c.w.Header().Set("Location", c.api.link("queues", info.Queue, "tasks", info.ID))
+	return c.showTask(info), nil
+}
+
+// whyNot tells a task that cannot be enqueued, which has no error of its own, from a Redis that fails.
+func (a *api) whyNot(err error) error {
+	if p := problemOf(err); p.Type != "urn:asynq:problem:"+kindRedis || a.Client.Ping() != nil {
+		return p
+	}
+	return unprocessable("", "%v", err)
+}
+
+// Batch are tasks to enqueue.
+type Batch struct {
+	Tasks []NewTask `json:"tasks" doc:"Up to 1,000."`
+}
+
+// BatchResult is what became of the tasks of a batch.
+type BatchResult struct {
+	Enqueued int         `json:"enqueued"`
+	Failed   int         `json:"failed"`
+	Results  []BatchItem `json:"results" doc:"In the order of the tasks."`
+}
+
+// BatchItem is what became of one task of a batch.
+type BatchItem struct {
+	Queue string   `json:"queue"`
+	ID    string   `json:"id" doc:"Empty if it was not enqueued and had none."`
+	State string   `json:"state,omitempty"`
+	Error *Problem `json:"error,omitempty" doc:"Why it was not enqueued."`
+}
+
+const maxBatch = 1000
+
+func (c *call) enqueueBatch() (any, error) {
+	var b Batch
+	if err := c.read(&b); err != nil {
+		return nil, err
+	}
+	if len(b.Tasks) == 0 || len(b.Tasks) > maxBatch {
+		return nil, unprocessable("/tasks", "send from 1 to %d tasks", maxBatch)
+	}
+	a := access.Action{Verb: access.TaskEnqueue, Count: len(b.Tasks), Queue: queueOf(b.Tasks[0].Queue)}
+	tasks := make([]*asynq.Task, len(b.Tasks))
+	for i := range b.Tasks {
+		var err error
+		if tasks[i], err = b.Tasks[i].task(fmt.Sprintf("/tasks/%d", i)); err != nil {
+			return nil, err
+		}
+		if queueOf(b.Tasks[i].Queue) != a.Queue {
+			a.Queue = ""
+		}
+	}
+	if err := c.allow(a); err != nil {
+		return nil, err
+	}
+	out := BatchResult{Results: make([]BatchItem, len(tasks))}
+	var failed error
+	for i, r := range c.api.Client.BatchEnqueueContext(c.r.Context(), tasks) {
+		item := &out.Results[i]
+		item.Queue, item.ID = queueOf(b.Tasks[i].Queue), b.Tasks[i].ID
+		if r.Err != nil {
+			failed = r.Err
+			item.Error = problemOf(c.api.whyNot(r.Err))
+			out.Failed++
+			continue
+		}
+		item.ID, item.State = r.TaskInfo.ID, r.TaskInfo.State.String()
+		out.Enqueued++
+	}
+	a.Count = out.Enqueued
+	if out.Enqueued > 0 {
+		failed = nil // what was made is what the log is to tell; the client hears of the rest
+	}
+	c.done(a, failed)
+	return out, nil
+}
+
+func (c *call) cloneTask() (any, error) {
+	var o Options
+	if err := c.read(&o); err != nil {
+		return nil, err
+	}
+	over, err := o.options("")
+	if err != nil {
+		return nil, err
+	}
+	if err := c.view(c.queue(), c.id()); err != nil {
+		return nil, err
+	}
+	t, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	opts := []asynq.Option{
+		asynq.Queue(t.Queue), asynq.MaxRetry(t.MaxRetry), asynq.Timeout(t.Timeout), asynq.Retention(t.Retention),
+	}
+	if t.Deadline.After(time.Now()) {
+		opts = append(opts, asynq.Deadline(t.Deadline))
+	}
+	if t.Group != "" {
+		opts = append(opts, asynq.Group(t.Group))
+	}
+	queue := t.Queue
+	if o.Queue != "" {
+		queue = o.Queue
+	}
+	task := asynq.NewTaskWithHeaders(t.Type, t.Payload, maps.Clone(t.Headers), append(opts, over...)...)
+	return c.send(access.Action{Verb: access.TaskEnqueue, Queue: queue, TaskID: o.ID, Group: o.Group, Count: 1}, task)
+}

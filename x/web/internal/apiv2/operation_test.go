@@ -1,0 +1,176 @@
+package apiv2
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/access"
+)
+
+func TestOperations(t *testing.T) {
+	s := newSite(t, nil)
+	s.many(300, "mail", "a", asynq.ProcessIn(time.Hour))
+	s.many(100, "mail", "b", asynq.ProcessIn(time.Hour))
+	var n OperationCount
+	s.want(200, "POST", "/operations", `{"kind":"archive","queue":"mail","state":"scheduled","filter":"type:b","dry_run":true}`).into(&n)
+	if n != (OperationCount{true, 100, 400, true}) {
+		t.Errorf("%+v", n)
+	}
+	if s.gate.last() != "" {
+		t.Error("a dry run is in the log")
+	}
+	r := s.want(202, "POST", "/operations", `{"kind":"archive","queue":"mail","state":"scheduled","filter":"type:b"}`)
+	var op Operation
+	r.into(&op)
+	if op.User != "ann" || r.header.Get("Location") != "/monitor/api/v2/operations/"+op.ID {
+		t.Errorf("%+v at %s", op, r.header.Get("Location"))
+	}
+	s.want(200, "GET", "/operations/"+op.ID+"?wait=30", "").into(&op)
+	if op.Status != "done" || op.Changed != 100 || *op.Total != 400 {
+		t.Errorf("%+v", op)
+	}
+	<-s.gate.told
+	if got := s.gate.last(); got != `task.archive mail/ scheduled "type:b" 100 true` {
+		t.Errorf("the log has %s", got)
+	}
+	s.want(202, "POST", "/operations", `{"kind":"delete","queue":"mail","ids":["a-000","none"]}`).into(&op)
+	s.want(200, "GET", "/operations/"+op.ID+"?wait=30", "").into(&op)
+	if op.Changed != 1 || op.Failed != 1 || !op.Results[0].OK || op.Results[1].Error == "" {
+		t.Errorf("%+v", op)
+	}
+	s.want(202, "DELETE", "/operations/"+op.ID, "")
+	var list OperationList
+	s.want(200, "GET", "/operations?status=done", "").into(&list)
+	if len(list.Items) != 2 || list.Items[0].ID != op.ID {
+		t.Errorf("%+v", list)
+	}
+	s.want(404, "GET", "/operations/none", "")
+	s.want(404, "DELETE", "/operations/none", "")
+	s.want(404, "POST", "/operations", `{"kind":"delete","queue":"none","state":"archived"}`)
+	for body, pointer := range map[string]string{
+		`{"queue":"q","state":"archived"}`:                                           "/kind",
+		`{"kind":"run","state":"archived"}`:                                          "/queue",
+		`{"kind":"run","queue":"q","state":"pending"}`:                               "/state",
+		`{"kind":"run","queue":"q","state":"archived","filter":"tpye:x"}`:            "/filter",
+		`{"kind":"run","queue":"q","state":"archived","dry_run":true,"max_scan":-1}`: "/max_scan",
+		`{"kind":"run","queue":"q","state":"archived","ids":3}`:                      "/ids",
+	} {
+		var p Problem
+		if s.want(422, "POST", "/operations", body).into(&p); p.Errors[0].Pointer != pointer {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+}
+
+// Whoever may not do a thing to one task may not do it to many, and may not end it either.
+func TestOperationsAskForLeave(t *testing.T) {
+	s := newSite(t, nil)
+	s.many(3, "mail", "a", asynq.ProcessIn(time.Hour))
+	var op Operation
+	s.want(202, "POST", "/operations", `{"kind":"delete","queue":"mail","state":"scheduled"}`).into(&op)
+	s.gate.refuse = access.TaskDelete
+	s.want(403, "POST", "/operations", `{"kind":"delete","queue":"mail","state":"scheduled"}`)
+	s.want(403, "DELETE", "/operations/"+op.ID, "")
+}
+
+// TestEveryRoute calls each route, asks whether it has asked for leave with the right verb, and holds its answer against the document.
+func TestEveryRoute(t *testing.T) {
+	s := newSite(t, func(c *Config) {
+		c.History = func(string, []string, time.Duration) *Series {
+			one := 1.0
+			return &Series{Times: []int64{1, 2}, Values: map[string][]*float64{"pending": {nil, &one}}}
+		}
+	})
+	s.many(3, "mail", "a", asynq.ProcessIn(time.Hour), asynq.Group("g"))
+	s.many(2, "mail", "b", asynq.Group("g"))
+	sched := asynq.NewScheduler(s.opt, &asynq.SchedulerOpts{LogLevel: asynq.FatalLevel})
+	entry, err := sched.Register("@every 1h", asynq.NewTask("tick", []byte(`{"a":1}`)), asynq.Queue("mail"), asynq.MaxRetry(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sched.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sched.Shutdown)
+	eventually(t, "the scheduler to tell of its entry", func() bool { return strings.Contains(string(s.get("/schedules").body), entry) })
+	var op Operation
+	s.want(202, "POST", "/operations", `{"kind":"run","queue":"mail","ids":["none"]}`).into(&op)
+	task := taskURL("mail", "a-000")
+	called := make(map[string]bool)
+	for _, c := range []struct {
+		id, method, path, body string
+		status                 int
+		verb                   access.Verb
+	}{
+		{"index", "GET", "", "", 200, access.View},
+		{"openapi", "GET", "/openapi.json", "", 200, access.View},
+		{"whoami", "GET", "/whoami", "", 200, access.View},
+		{"getHealth", "GET", "/health", "", 200, access.View},
+		{"getRedis", "GET", "/redis", "", 503, access.View},
+		{"listQueues", "GET", "/queues", "", 200, access.View},
+		{"getQueue", "GET", "/queues/mail", "", 200, access.View},
+		{"queueHistory", "GET", "/queues/mail/history", "", 200, access.View},
+		{"queueSeries", "GET", "/queues/mail/series?metric=pending&span=60", "", 200, access.View},
+		{"series", "GET", "/series", "", 200, access.View},
+		{"listGroups", "GET", "/queues/mail/groups", "", 200, access.View},
+		{"searchTasks", "GET", "/tasks", "", 200, access.View},
+		{"listTasks", "GET", "/queues/mail/tasks", "", 200, access.View},
+		{"getTask", "GET", task, "", 200, access.View},
+		{"listErrors", "GET", "/errors", "", 200, access.View},
+		{"listTypes", "GET", "/types", "", 200, access.View},
+		{"listOperations", "GET", "/operations", "", 200, access.View},
+		{"getOperation", "GET", "/operations/" + op.ID, "", 200, access.View},
+		{"listServers", "GET", "/servers", "", 200, access.View},
+		{"listWorkers", "GET", "/workers?queue=mail", "", 200, access.View},
+		{"listSchedules", "GET", "/schedules", "", 200, access.View},
+		{"scheduleHistory", "GET", "/schedules/" + entry + "/history", "", 200, access.View},
+		{"runSchedule", "POST", "/schedules/" + entry + "/run", "", 201, access.ScheduleRun},
+		{"patchQueue", "PATCH", "/queues/mail", `{"paused":true}`, 200, access.QueuePause},
+		{"patchQueue", "PATCH", "/queues/mail", `{"paused":false}`, 200, access.QueueResume},
+		{"enqueueTask", "POST", "/tasks", `{"type":"x"}`, 201, access.TaskEnqueue},
+		{"enqueueTasks", "POST", "/tasks:batch", `{"tasks":[{"type":"x"}]}`, 200, access.TaskEnqueue},
+		{"patchTask", "PATCH", task, `{"payload":{"value":1}}`, 200, access.TaskEdit},
+		{"patchTask", "PATCH", task, `{"next_process_at":"2040-01-01T00:00:00Z"}`, 200, access.TaskReschedule},
+		{"cloneTask", "POST", task + "/clone", "", 201, access.TaskEnqueue},
+		{"archiveTask", "POST", task + "/archive", "", 200, access.TaskArchive},
+		{"runTask", "POST", task + "/run", "", 200, access.TaskRun},
+		{"cancelTask", "POST", task + "/cancel", "", 409, access.TaskCancel},
+		{"deleteTask", "DELETE", task, "", 204, access.TaskDelete},
+		{"startOperation", "POST", "/operations", `{"kind":"archive","queue":"mail","state":"scheduled"}`, 202, access.TaskArchive},
+		{"cancelOperation", "DELETE", "/operations/" + op.ID, "", 202, access.TaskRun},
+		{"deleteQueue", "DELETE", "/queues/mail?force=true", "", 204, access.QueueDelete},
+	} {
+		s.gate.asked = nil
+		s.want(c.status, c.method, c.path, c.body)
+		if len(s.gate.asked) == 0 || s.gate.asked[len(s.gate.asked)-1].Verb != c.verb {
+			t.Errorf("%s has asked for leave with %v, want %s", c.id, s.gate.asked, c.verb)
+		}
+		called[c.id] = true
+		s.gate.refuse = c.verb
+		s.want(403, c.method, c.path, c.body)
+		s.gate.refuse = ""
+	}
+	called["openapiYAML"] = s.want(200, "GET", "/openapi.yaml", "").status == 200
+	ids := make(map[string]bool)
+	for _, r := range s.api.routes {
+		if !called[r.id] {
+			t.Errorf("no test calls %s", r.id)
+		}
+		if ids[r.id] || r.doc == "" || r.tag == "" {
+			t.Errorf("the route %s %s has no name of its own, or is not documented", r.method, r.path)
+		}
+		ids[r.id] = true
+		if r.example != nil {
+			operation := s.doc["paths"].(object)[r.path].(object)[strings.ToLower(r.method)].(object)
+			content := operation["requestBody"].(object)["content"].(object)["application/json"].(object)
+			s.fits(content["schema"].(object), r.example.(json.RawMessage), r.id)
+		}
+		if r.body != nil && !slices.Contains(r.problems, 422) {
+			t.Errorf("%s has a body, and is not told to refuse any", r.id)
+		}
+	}
+}

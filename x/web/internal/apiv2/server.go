@@ -1,0 +1,319 @@
+package apiv2
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/poll"
+)
+
+// Server is a running server.
+type Server struct {
+	ID             string         `json:"id"`
+	Host           string         `json:"host"`
+	PID            int            `json:"pid"`
+	Concurrency    int            `json:"concurrency"`
+	Busy           int            `json:"busy" doc:"How many tasks it processes."`
+	Queues         map[string]int `json:"queues" doc:"With their priorities."`
+	StrictPriority bool           `json:"strict_priority"`
+	Status         string         `json:"status"`
+	StartedAt      *time.Time     `json:"started_at"`
+}
+
+// ServerList are the running servers, the oldest first.
+type ServerList struct {
+	Items []*Server `json:"items"`
+}
+
+// Worker is what a server tells of a task that it processes.
+type Worker struct {
+	Server    string     `json:"server"`
+	Host      string     `json:"host"`
+	PID       int        `json:"pid"`
+	Queue     string     `json:"queue"`
+	TaskID    string     `json:"task_id"`
+	TaskType  string     `json:"task_type"`
+	StartedAt *time.Time `json:"started_at"`
+	Deadline  *time.Time `json:"deadline"`
+}
+
+// WorkerList is what all servers process.
+type WorkerList struct {
+	Items []*Worker `json:"items"`
+}
+
+func newWorker(s *asynq.ServerInfo, w *asynq.WorkerInfo) *Worker {
+	return &Worker{s.ID, s.Host, s.PID, w.Queue, w.TaskID, w.TaskType, timeOf(w.Started), timeOf(w.Deadline)}
+}
+
+// workerOf is who works on a task, as the poller has seen it.
+func (a *api) workerOf(queue, id string) *Worker {
+	s := a.latest()
+	if s == nil {
+		return nil
+	}
+	for _, server := range s.Servers {
+		for _, w := range server.ActiveWorkers {
+			if w.TaskID == id && w.Queue == queue {
+				return newWorker(server, w)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *call) listServers() (any, error) {
+	if err := c.view("", ""); err != nil {
+		return nil, err
+	}
+	servers, err := c.inspect().Servers()
+	if err != nil {
+		return nil, err
+	}
+	out := ServerList{Items: []*Server{}}
+	for _, s := range servers {
+		queues := s.Queues
+		if queues == nil {
+			queues = map[string]int{}
+		}
+		out.Items = append(out.Items, &Server{
+			s.ID, s.Host, s.PID, s.Concurrency, len(s.ActiveWorkers), queues, s.StrictPriority, s.Status, timeOf(s.Started),
+		})
+	}
+	return out, nil
+}
+
+func (c *call) listWorkers() (any, error) {
+	queue, server := c.query.Get("queue"), c.query.Get("server")
+	if err := c.view(queue, ""); err != nil {
+		return nil, err
+	}
+	servers, err := c.inspect().Servers()
+	if err != nil {
+		return nil, err
+	}
+	out := WorkerList{Items: []*Worker{}}
+	for _, s := range servers {
+		for _, w := range s.ActiveWorkers {
+			if (queue == "" || w.Queue == queue) && (server == "" || s.ID == server) {
+				out.Items = append(out.Items, newWorker(s, w))
+			}
+		}
+	}
+	return out, nil
+}
+
+// Schedule is a periodic task.
+type Schedule struct {
+	ID      string     `json:"id"`
+	Spec    string     `json:"spec" doc:"When it is enqueued."`
+	Type    string     `json:"type"`
+	Payload *Value     `json:"payload"`
+	Queue   string     `json:"queue"`
+	Options []string   `json:"options" doc:"As Go source."`
+	NextAt  *time.Time `json:"next_at"`
+	PrevAt  *time.Time `json:"prev_at"`
+}
+
+// ScheduleList are the entries of all running schedulers.
+type ScheduleList struct {
+	Items []*Schedule `json:"items"`
+}
+
+// ScheduleEvent tells that a periodic task was enqueued.
+type ScheduleEvent struct {
+	TaskID     string     `json:"task_id"`
+	EnqueuedAt *time.Time `json:"enqueued_at"`
+}
+
+// ScheduleEvents are the last times that an entry was enqueued, the newest first.
+type ScheduleEvents struct {
+	Items []ScheduleEvent `json:"items"`
+	More  bool            `json:"more" doc:"There is a next page."`
+}
+
+func queueOfEntry(e *asynq.SchedulerEntry) string {
+	queue := "default"
+	for _, o := range append(e.Task.Options(), e.Opts...) {
+		if o.Type() == asynq.QueueOpt {
+			queue, _ = o.Value().(string)
+		}
+	}
+	return queue
+}
+
+func (c *call) listSchedules() (any, error) {
+	if err := c.view("", ""); err != nil {
+		return nil, err
+	}
+	entries, err := c.inspect().SchedulerEntries()
+	if err != nil {
+		return nil, err
+	}
+	out := ScheduleList{Items: []*Schedule{}}
+	for _, e := range entries {
+		s := &Schedule{
+			ID: e.ID, Spec: e.Spec, Type: e.Task.Type(), Queue: queueOfEntry(e), Options: []string{},
+			NextAt: timeOf(e.Next), PrevAt: timeOf(e.Prev),
+		}
+		s.Payload = c.api.payload(s.Queue, s.Type, e.Task.Payload(), asFits, listedPayload)
+		for _, o := range e.Opts {
+			s.Options = append(s.Options, o.String())
+		}
+		out.Items = append(out.Items, s)
+	}
+	return out, nil
+}
+
+func (c *call) scheduleHistory() (any, error) {
+	if err := c.view("", ""); err != nil {
+		return nil, err
+	}
+	size := c.num("limit")
+	events, err := c.inspect().ListSchedulerEnqueueEvents(c.id(), asynq.Page(c.num("page")), asynq.PageSize(size))
+	if err != nil {
+		return nil, err
+	}
+	out := ScheduleEvents{Items: []ScheduleEvent{}, More: len(events) == size}
+	for _, e := range events {
+		out.Items = append(out.Items, ScheduleEvent{e.TaskID, timeOf(e.EnqueuedAt)})
+	}
+	return out, nil
+}
+
+func (c *call) runSchedule() (any, error) {
+	a := access.Action{Verb: access.ScheduleRun, Entry: c.id()}
+	if err := c.allow(a); err != nil {
+		return nil, err
+	}
+	info, err := c.api.Inspector.RunSchedulerEntry(c.r.Context(), c.id())
+	if info != nil {
+		a.Queue, a.TaskID = info.Queue, info.ID
+	}
+	c.done(a, err)
+	if info == nil {
+		return nil, c.api.whyNot(err)
+	}
+	c.status = 201
+	c.w.Header().Set("Location", c.api.link("queues", info.Queue, "tasks", info.ID))
+	return c.showTask(info), nil
+}
+
+// Redis is what Redis tells of itself; what it does not tell is 0 or empty.
+type Redis struct {
+	Version              string  `json:"version"`
+	Mode                 string  `json:"mode"`
+	UptimeSeconds        float64 `json:"uptime_seconds"`
+	MemoryBytes          int64   `json:"memory_bytes"`
+	MemoryPeakBytes      int64   `json:"memory_peak_bytes"`
+	MaxMemoryBytes       int64   `json:"max_memory_bytes" doc:"0: no limit."`
+	MaxMemoryPolicy      string  `json:"max_memory_policy"`
+	FragmentationPercent float64 `json:"fragmentation_percent"`
+	Clients              int     `json:"clients"`
+	BlockedClients       int     `json:"blocked_clients"`
+	OpsPerSecond         float64 `json:"ops_per_second"`
+	Keys                 int64   `json:"keys"`
+}
+
+// unseen is the problem where the poller has not seen anything yet.
+func unseen() error {
+	return problemf(503, kindUnavailable, "nothing is known of Redis yet: try again in a few seconds")
+}
+
+func (c *call) getRedis() (any, error) {
+	if err := c.view("", ""); err != nil {
+		return nil, err
+	}
+	s := c.api.latest()
+	if s == nil {
+		return nil, unseen()
+	}
+	r := s.Redis
+	return Redis{
+		r.Version, r.Mode, r.Uptime.Seconds(), r.Memory, r.MemoryPeak, r.MaxMemory, r.MaxMemoryPolicy, r.FragmentationPct, r.Clients,
+		r.BlockedClients, r.OpsPerSecond, r.Keys,
+	}, nil
+}
+
+// Health is how all of it is.
+type Health struct {
+	Status   string     `json:"status" enum:"ok,notice,warning,trouble" doc:"The worst of the verdicts."`
+	Redis    string     `json:"redis" doc:"ok, or why it could not be asked."`
+	At       *time.Time `json:"at" doc:"When Redis was asked."`
+	Verdicts []Verdict  `json:"verdicts"`
+}
+
+func (c *call) getHealth() (any, error) {
+	if err := c.view("", ""); err != nil {
+		return nil, err
+	}
+	out := Health{Status: "ok", Redis: "ok", Verdicts: []Verdict{}}
+	s := c.api.latest()
+	if s == nil {
+		if err := c.api.Client.Ping(); err != nil {
+			out.Status, out.Redis = "trouble", err.Error()
+		}
+		out.At = timeOf(time.Now())
+		return out, nil
+	}
+	out.At = timeOf(s.At)
+	out.Verdicts = newVerdicts(s.Health, func(poll.Verdict) bool { return true })
+	for _, word := range []string{"notice", "warning", "trouble"} {
+		for _, v := range out.Verdicts {
+			if v.Severity == word {
+				out.Status = word
+			}
+		}
+	}
+	if s.Err != nil {
+		out.Status, out.Redis = "trouble", s.Err.Error()
+	}
+	return out, nil
+}
+
+// Whoami is the user, and what this server is.
+type Whoami struct {
+	User     string `json:"user" doc:"Empty if nobody has logged in."`
+	Role     string `json:"role" enum:"none,viewer,operator,admin"`
+	ReadOnly bool   `json:"read_only" doc:"This server changes nothing, whoever asks."`
+	Version  string `json:"version"`
+}
+
+func (c *call) whoami() (any, error) {
+	if err := c.view("", ""); err != nil {
+		return nil, err
+	}
+	out := Whoami{Role: "none", ReadOnly: c.api.ReadOnly, Version: c.api.Version}
+	if c.api.User != nil {
+		name, role := c.api.User(c.r.Context())
+		out.User = name
+		switch role {
+		case access.Viewer:
+			out.Role = "viewer"
+		case access.Operator:
+			out.Role = "operator"
+		case access.Admin:
+			out.Role = "admin"
+		case access.None:
+		default:
+			out.Role = fmt.Sprint(int(role))
+		}
+	}
+	return out, nil
+}
+
+// Index is the entrance of the API.
+type Index struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	OpenAPI string `json:"openapi" doc:"Where the OpenAPI document is."`
+}
+
+func (c *call) index() (any, error) {
+	if err := c.view("", ""); err != nil {
+		return nil, err
+	}
+	return Index{"asynq", c.api.Version, c.api.link("openapi.json")}, nil
+}

@@ -1,0 +1,308 @@
+package apiv2
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/access"
+)
+
+// Task is a task.
+type Task struct {
+	ID                 string            `json:"id"`
+	Queue              string            `json:"queue"`
+	Type               string            `json:"type"`
+	State              string            `json:"state" enum:"scheduled,aggregating,pending,active,retry,archived,completed"`
+	Payload            *Value            `json:"payload" doc:"null with payload=none."`
+	Headers            map[string]string `json:"headers"`
+	Group              string            `json:"group" doc:"Empty if it is in none."`
+	MaxRetry           int               `json:"max_retry"`
+	Retried            int               `json:"retried"`
+	LastError          string            `json:"last_error"`
+	LastErrorTruncated bool              `json:"last_error_truncated" doc:"Lists show the first 4,096 bytes."`
+	LastFailedAt       *time.Time        `json:"last_failed_at"`
+	TimeoutSeconds     float64           `json:"timeout_seconds" doc:"0: none."`
+	Deadline           *time.Time        `json:"deadline"`
+	NextProcessAt      *time.Time        `json:"next_process_at"`
+	RetentionSeconds   float64           `json:"retention_seconds"`
+	CompletedAt        *time.Time        `json:"completed_at"`
+	ExpiresAt          *time.Time        `json:"expires_at" doc:"When a completed task will be deleted."`
+	Result             *Value            `json:"result" doc:"null if there is none, and with payload=none."`
+	Orphaned           bool              `json:"orphaned" doc:"It is active, but its server is gone."`
+	Worker             *Worker           `json:"worker" doc:"Who works on it, as its server told last; null if that is not known."`
+}
+
+const (
+	maxListedError = 4096
+	maxPayload     = 64 << 20 // of payload_limit
+	listedPayload  = 1 << 10
+	shownPayload   = 1 << 20
+)
+
+func timeOf(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// newTask describes a task. The payload is as redacted and formatted as the server is told to.
+func (c *call) newTask(t *asynq.TaskInfo, listed bool) *Task {
+	as, limit := asFits, shownPayload
+	if listed {
+		limit = listedPayload
+	}
+	if slices.ContainsFunc(c.route.params, func(p param) bool { return p.name == "payload" }) {
+		as, limit = c.str("payload"), c.num("payload_limit")
+	}
+	out := &Task{
+		ID: t.ID, Queue: t.Queue, Type: t.Type, State: t.State.String(), Headers: t.Headers, Group: t.Group,
+		MaxRetry: t.MaxRetry, Retried: t.Retried, LastError: t.LastErr, LastFailedAt: timeOf(t.LastFailedAt),
+		TimeoutSeconds: t.Timeout.Seconds(), Deadline: timeOf(t.Deadline), NextProcessAt: timeOf(t.NextProcessAt),
+		RetentionSeconds: t.Retention.Seconds(), CompletedAt: timeOf(t.CompletedAt), Orphaned: t.IsOrphaned,
+	}
+	if out.Headers == nil {
+		out.Headers = map[string]string{}
+	}
+	if t.State == asynq.TaskStateCompleted && !t.CompletedAt.IsZero() {
+		out.ExpiresAt = timeOf(t.CompletedAt.Add(t.Retention))
+	}
+	if listed {
+		out.LastError, out.LastErrorTruncated = cutText(t.LastErr, maxListedError)
+	}
+	if as != asNone {
+		out.Payload = c.api.payload(t.Queue, t.Type, t.Payload, as, limit)
+		if t.Result != nil {
+			out.Result = newValue(t.Result, as, limit)
+			if c.api.FormatResult != nil {
+				text := c.api.FormatResult(t.Type, t.Result)
+				out.Result.Formatted = &text
+			}
+		}
+	}
+	if t.State == asynq.TaskStateActive {
+		out.Worker = c.api.workerOf(t.Queue, t.ID)
+	}
+	return out
+}
+
+// payload describes a payload, as much of it as may be shown.
+func (a *api) payload(queue, typename string, b []byte, as string, limit int) *Value {
+	shown := b
+	if a.Redact != nil {
+		shown = a.Redact(queue, typename, b)
+	}
+	v := newValue(shown, as, limit)
+	v.Redacted = string(shown) != string(b)
+	if a.FormatPayload != nil {
+		text := a.FormatPayload(typename, shown)
+		v.Formatted = &text
+	}
+	return v
+}
+
+// etag changes whenever a task does. Of what Redis tells, the time at which a pending task is next due is always now.
+func etag(t *asynq.TaskInfo) string {
+	fixed := *t
+	if t.State == asynq.TaskStatePending {
+		fixed.NextProcessAt = time.Time{}
+	}
+	text, _ := json.Marshal(&fixed) // a map of strings is sorted
+	sum := sha256.Sum256(text)
+	return `"` + hex.EncodeToString(sum[:12]) + `"`
+}
+
+// matches reports whether a header of entity tags has this one.
+func matches(header, tag string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		if part = strings.TrimSpace(part); part == "*" || strings.TrimPrefix(part, "W/") == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// find looks the task of the path up.
+func (c *call) find() (*asynq.TaskInfo, error) { return c.inspect().GetTaskInfo(c.queue(), c.id()) }
+
+func (c *call) showTask(t *asynq.TaskInfo) *Task {
+	c.w.Header().Set("ETag", etag(t))
+	return c.newTask(t, false)
+}
+
+func (c *call) getTask() (any, error) {
+	if err := c.view(c.queue(), c.id()); err != nil {
+		return nil, err
+	}
+	t, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	if tags := c.r.Header.Get("If-None-Match"); tags != "" && matches(tags, etag(t)) {
+		c.w.Header().Set("ETag", etag(t))
+		c.w.WriteHeader(http.StatusNotModified)
+		return nil, errAnswered
+	}
+	return c.showTask(t), nil
+}
+
+// TaskPatch says what to change of a task.
+type TaskPatch struct {
+	Payload       *Input     `json:"payload,omitempty" doc:"Only of a scheduled task."`
+	NextProcessAt *time.Time `json:"next_process_at,omitempty" doc:"When to process it; a time that is over is as good as now."`
+}
+
+func (c *call) patchTask() (any, error) {
+	var patch TaskPatch
+	if err := c.read(&patch); err != nil {
+		return nil, err
+	}
+	payload, err := patch.Payload.bytes("/payload")
+	if err != nil {
+		return nil, err
+	}
+	edit := access.Action{Verb: access.TaskEdit, Queue: c.queue(), TaskID: c.id(), Count: 1}
+	move := access.Action{Verb: access.TaskReschedule, Queue: c.queue(), TaskID: c.id(), Count: 1}
+	var actions []access.Action
+	if patch.Payload != nil {
+		actions = append(actions, edit)
+	}
+	if patch.NextProcessAt != nil {
+		actions = append(actions, move)
+	}
+	if len(actions) == 0 {
+		return nil, unprocessable("", "say what to change: payload, next_process_at, or both")
+	}
+	if err := c.allow(actions...); err != nil {
+		return nil, err
+	}
+	if err := c.expect(); err != nil {
+		return nil, err
+	}
+	if patch.Payload != nil {
+		err := c.inspect().UpdateTaskPayload(c.queue(), c.id(), payload)
+		c.done(edit, err)
+		if err != nil {
+			return nil, c.why(err)
+		}
+	}
+	if patch.NextProcessAt != nil {
+		err := c.api.Inspector.Reschedule(c.r.Context(), c.queue(), c.id(), *patch.NextProcessAt)
+		c.done(move, err)
+		if err != nil {
+			return nil, c.why(err)
+		}
+	}
+	t, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	return c.showTask(t), nil
+}
+
+// expect holds the task against the header If-Match.
+func (c *call) expect() error {
+	tags := c.r.Header.Get("If-Match")
+	if tags == "" {
+		return nil
+	}
+	t, err := c.find()
+	if err != nil {
+		return err
+	}
+	if !matches(tags, etag(t)) {
+		return problemf(http.StatusPreconditionFailed, kindChanged, "the task has changed since: read it again")
+	}
+	return nil
+}
+
+// why tells a task that is not in a state for the change, which has no error of its own, from a Redis that fails.
+func (c *call) why(err error) error {
+	if problemOf(err).Status != http.StatusServiceUnavailable {
+		return err
+	}
+	if _, asked := c.find(); asked != nil {
+		return err
+	}
+	return problemf(http.StatusConflict, kindState, "%v", err)
+}
+
+// change is a handler that makes one change of a task, and answers with what has become of it.
+func change(verb access.Verb, make func(i *asynq.Inspector, queue, id string) error) func(*call) (any, error) {
+	return func(c *call) (any, error) {
+		a := access.Action{Verb: verb, Queue: c.queue(), TaskID: c.id(), Count: 1}
+		if err := c.allow(a); err != nil {
+			return nil, err
+		}
+		if err := c.expect(); err != nil {
+			return nil, err
+		}
+		err := make(c.inspect(), c.queue(), c.id())
+		c.done(a, err)
+		if err != nil {
+			return nil, c.why(err)
+		}
+		if verb == access.TaskDelete {
+			return nil, nil
+		}
+		t, err := c.find()
+		if err != nil {
+			return nil, err
+		}
+		return c.showTask(t), nil
+	}
+}
+
+// CancelRequest says what is to become of a task that is canceled.
+type CancelRequest struct {
+	Then string `json:"then,omitempty" enum:"retry,archive,delete" doc:"What becomes of it if its handler then fails; retry if it is left out."`
+}
+
+func (c *call) cancelTask() (any, error) {
+	var req CancelRequest
+	if err := c.read(&req); err != nil {
+		return nil, err
+	}
+	a := access.Action{Verb: access.TaskCancel, Queue: c.queue(), TaskID: c.id(), Count: 1}
+	actions := []access.Action{a}
+	cancel := func(_ context.Context, id string) error { return c.inspect().CancelProcessing(id) }
+	switch req.Then {
+	case "", "retry":
+	case "archive":
+		cancel = c.api.Inspector.CancelAndArchive
+		actions = append(actions, access.Action{Verb: access.TaskArchive, Queue: c.queue(), TaskID: c.id(), Count: 1})
+	case "delete":
+		cancel = c.api.Inspector.CancelAndDelete
+		actions = append(actions, access.Action{Verb: access.TaskDelete, Queue: c.queue(), TaskID: c.id(), Count: 1})
+	default:
+		return nil, unprocessable("/then", "use retry, archive or delete")
+	}
+	if err := c.allow(actions...); err != nil {
+		return nil, err
+	}
+	if err := c.expect(); err != nil {
+		return nil, err
+	}
+	t, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	if t.State != asynq.TaskStateActive {
+		return nil, problemf(http.StatusConflict, kindState, "the task is %v: only one that is active can be canceled", t.State)
+	}
+	err = cancel(c.r.Context(), c.id())
+	c.done(a, err)
+	if err != nil {
+		return nil, err
+	}
+	c.status = http.StatusAccepted
+	return c.showTask(t), nil
+}
