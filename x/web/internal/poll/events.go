@@ -64,7 +64,6 @@ func (p *Poller) Events(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx would keep events back
 	s := &stream{w: w, rc: http.NewResponseController(w)}
-	_ = s.rc.SetReadDeadline(time.Time{}) // that of the request would end the stream; where there is none, nothing can be set
 	snapshots := p.Subscribe(r.Context())
 	if !s.send([]byte(streamStart)) {
 		return

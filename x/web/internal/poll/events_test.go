@@ -51,8 +51,6 @@ func (c *client) FlushError() error {
 
 func (c *client) SetWriteDeadline(t time.Time) error { c.deadline = t; return nil }
 
-func (c *client) SetReadDeadline(time.Time) error { return nil }
-
 // take is what was flushed since it was called last.
 func (c *client) take() string {
 	c.mu.Lock()

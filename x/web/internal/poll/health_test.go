@@ -231,6 +231,8 @@ func TestFailing(t *testing.T) {
 	if all := w.look(one(asynq.QueueInfo{ProcessedTotal: 500, FailedTotal: 2})); len(all) != 0 {
 		t.Errorf("after it was made anew: %+v", all)
 	}
+	w.watch(2*time.Minute, func(int) Snapshot { return one(asynq.QueueInfo{ProcessedTotal: 540, FailedTotal: 41}) })
+	verdict(t, w.last.Health, "failing")
 }
 
 func TestArchiving(t *testing.T) {
@@ -347,6 +349,7 @@ func TestEvicted(t *testing.T) {
 	if all := w.look(with(0)); len(all) != 0 {
 		t.Errorf("Redis started anew: %+v", all)
 	}
+	verdict(t, w.look(with(5)), "redis-evicted")
 }
 
 func TestHealthMemoryIsBounded(t *testing.T) {

@@ -192,13 +192,25 @@ func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	h := newHistory(25 * time.Second)
 	feed(h, start, 2*time.Second, time.Minute, func(int) float64 { return 5 })
-	feed(h, start.Add(-time.Hour), 2*time.Second, time.Minute, func(int) float64 { return 6 })
-	s := h.query("low", []Metric{Pending}, time.Minute)
-	for i, v := range s.Values[Pending] {
-		if v != 6 {
-			t.Fatalf("point %d is %v, want 6", i, v)
+	for n, back := range []time.Duration{time.Hour, time.Hour, 0} { // the second time over what is there
+		want := float64(6 + n)
+		feed(h, start.Add(-back), 2*time.Second, time.Minute, func(int) float64 { return want })
+		s := h.query("low", []Metric{Pending}, time.Minute)
+		for i, v := range s.Values[Pending] {
+			if v != want {
+				t.Fatalf("set back by %v: point %d is %v, want %v", back, i, v, want)
+			}
 		}
 	}
+}
+
+// Nothing is kept of a metric as long as it is 0, but those looks count.
+func TestHistoryFirstValue(t *testing.T) {
+	t.Parallel()
+	h := newHistory(25 * time.Second)
+	feed(h, start, 2*time.Second, 30*time.Second, func(second int) float64 { return float64(second / 20 * 15) }) // 10 looks of 0, 5 of 15
+	s := h.query("low", []Metric{Pending}, time.Hour)
+	wantEqual(t, "the mean of half a minute", s.Values[Pending][119], 5)
 }
 
 func TestSeriesJSON(t *testing.T) {
