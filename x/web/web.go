@@ -1,8 +1,11 @@
 package web
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
@@ -45,7 +48,7 @@ func New(opts Options) *Handler {
 		panic("web: " + err.Error()) // Check has passed it
 	}
 	pages = ui.New(ui.Config{
-		Root: opts.RootPath, Inspector: inspector, Client: asynq.NewClient(shared), Poller: poller, Gate: guard, Events: poller.Events, Logger: opts.Logger,
+		Root: opts.RootPath, Inspector: inspector, Client: asynq.NewClient(shared), Poller: looker{poller}, Gate: guard, Events: poller.Events, Logger: opts.Logger,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
@@ -56,6 +59,33 @@ func New(opts Options) *Handler {
 		h.close = append(h.close, client.Close)
 	}
 	return h
+}
+
+// looker is the poller as the pages want it.
+type looker struct{ *poll.Poller }
+
+// patience is how long a request waits for a look that has been begun for it.
+const patience = 2 * time.Second
+
+// Latest waits for the first look, if there has been none; if that takes too long, nothing is known.
+func (l looker) Latest() *poll.Snapshot {
+	if s := l.Poller.Latest(); s != nil {
+		return s
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s, err := l.Fresh(ctx, time.Time{})
+	if err != nil {
+		return &poll.Snapshot{At: time.Now(), Err: errors.New("it has not answered yet")}
+	}
+	return s
+}
+
+// Wake waits for a look from now on, so that the page after a change shows what was changed.
+func (l looker) Wake() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, _ = l.Fresh(ctx, time.Now()) // what is known without it is shown then
 }
 
 // RootPath is where the Handler is mounted: empty, or a path with no slash at its end.

@@ -29,7 +29,7 @@ type Poller interface {
 	Latest() *poll.Snapshot
 	// History is what was seen over a span of time, of one queue or of all ("").
 	History(queue string, metrics []poll.Metric, span time.Duration) poll.Series
-	// Wake has the poller look at once, because something was changed.
+	// Wake has the poller look at once, because something was changed, and waits for what it sees, but not for long.
 	Wake()
 }
 
