@@ -53,6 +53,11 @@ chaos: ## break processes, networks and Redis for a quarter of an hour, and chec
 load: ## put millions of tasks, thousands of queues and hundreds of servers on it (ARGS='-only pending -scale 0.1'); docs/RELIABILITY.md
 	@go run ./x/chaos/load $(ARGS)
 
+.PHONY: vendor-web
+vendor-web: ## fetch the scripts and the font of the web UI again, in the versions of their lists (needs npm)
+	@bash x/web/vendor.sh x/web/internal/ui/vendor.list x/web/internal/ui/static/vendor
+	@bash x/web/vendor.sh x/browser/axe.list x/browser/axe
+
 .PHONY: cover
 cover: ## measure what the tests of the core cover; the details are in cover.html
 	@go test -coverpkg=./... -coverprofile=cover.out ./...

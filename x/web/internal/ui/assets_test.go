@@ -1,0 +1,74 @@
+package ui
+
+import (
+	"bufio"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+//go:embed vendor.list.sums
+var vendorSums string
+
+// What others made is what vendor.list names: nothing was changed, added or left out.
+func TestVendoredFilesAreThoseOfTheList(t *testing.T) {
+	t.Parallel()
+	sums := map[string]string{}
+	for lines := bufio.NewScanner(strings.NewReader(vendorSums)); lines.Scan(); {
+		sum, name, ok := strings.Cut(lines.Text(), "  ")
+		if !ok {
+			t.Fatalf("no line of sums: %q", lines.Text())
+		}
+		sums[name] = sum
+	}
+	files, err := fs.ReadDir(static, "static/vendor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != len(sums) {
+		t.Errorf("%d files, and %d sums", len(files), len(sums))
+	}
+	for _, file := range files {
+		content, err := static.ReadFile("static/vendor/" + file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(content)
+		if got := hex.EncodeToString(sum[:]); got != sums[file.Name()] {
+			t.Errorf("%s has the hash %s, and vendor.list.sums has %s", file.Name(), got, sums[file.Name()])
+		}
+	}
+}
+
+func TestAssets(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		path, kind, cache string
+		status            int
+	}{
+		{assets.path("js/main.js"), "text/javascript; charset=utf-8", "public, max-age=31536000, immutable", http.StatusOK},
+		{assets.path("css/tokens.css"), "text/css; charset=utf-8", "public, max-age=31536000, immutable", http.StatusOK},
+		{assets.path("vendor/inter.woff2"), "font/woff2", "public, max-age=31536000, immutable", http.StatusOK},
+		{"0123456789ab/icon.svg", "image/svg+xml", "no-cache", http.StatusOK},
+		{assets.path("css"), "", "", http.StatusNotFound},
+		{assets.path("../templates/error.html"), "", "", http.StatusNotFound},
+		{"", "", "", http.StatusNotFound},
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.URL.Path = c.path
+		assets.ServeHTTP(w, r)
+		if w.Code != c.status {
+			t.Errorf("%q: status %d, want %d", c.path, w.Code, c.status)
+			continue
+		}
+		if c.status == http.StatusOK && (w.Header().Get("Content-Type") != c.kind || w.Header().Get("Cache-Control") != c.cache) {
+			t.Errorf("%q: %v", c.path, w.Header())
+		}
+	}
+}
