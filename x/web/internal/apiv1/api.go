@@ -3,8 +3,10 @@
 package apiv1
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -83,6 +85,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	call, args, methods := find(r.Method, segments)
 	switch {
+	case call != nil && args.queue != "" && !possible(args.queue):
+		problem(w, http.StatusNotFound, fmt.Sprintf("no queue can have the name %q", args.queue))
 	case call != nil:
 		call(h, &exchange{w: w, r: r, args: args, inspector: h.Inspector.WithContext(r.Context())})
 	case len(methods) == 0:
@@ -90,6 +94,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		notAllowed(w, r.Method, methods)
 	}
+}
+
+// possible reports whether a queue can have a name.
+func possible(queue string) bool {
+	return strings.TrimSpace(queue) != "" && !strings.HasPrefix(queue, "}")
 }
 
 // exchange is one request with what its path names.

@@ -1,10 +1,6 @@
 package apiv1
 
-import (
-	"time"
-
-	"github.com/asynq-go/asynq"
-)
+import "github.com/asynq-go/asynq"
 
 type entryState struct {
 	ID      string   `json:"id"`
@@ -50,7 +46,7 @@ func (h *handler) newEntryState(e *asynq.SchedulerEntry) entryState {
 	}
 	return entryState{
 		ID: e.ID, Spec: e.Spec, Type: e.Task.Type(), Payload: h.payload(queue, e.Task.Type(), e.Task.Payload()), Options: options,
-		Next: when(e.Next), Prev: when(e.Prev),
+		Next: always(e.Next), Prev: when(e.Prev),
 	}
 }
 
@@ -71,7 +67,7 @@ func (h *handler) events(x *exchange) {
 	}
 	all := make([]enqueueEvent, len(found))
 	for n, e := range found {
-		all[n] = enqueueEvent{e.TaskID, e.EnqueuedAt.UTC().Format(time.RFC3339)}
+		all[n] = enqueueEvent{e.TaskID, always(e.EnqueuedAt)}
 	}
 	h.answer(x, struct {
 		Events []enqueueEvent `json:"events"`

@@ -27,7 +27,7 @@ const unknown = "-"
 func activeRow(h *handler, t *asynq.TaskInfo, workers map[taskKey]*asynq.WorkerInfo) any {
 	started, deadline := unknown, unknown
 	if w := workers[taskKey{t.Queue, t.ID}]; w != nil {
-		started, deadline = when(w.Started), when(w.Deadline)
+		started, deadline = always(w.Started), always(w.Deadline)
 	}
 	return struct {
 		row
@@ -44,14 +44,14 @@ func waitingRow(h *handler, t *asynq.TaskInfo, _ map[taskKey]*asynq.WorkerInfo) 
 	return struct {
 		row
 		NextProcessAt string `json:"next_process_at"`
-	}{h.row(t), when(t.NextProcessAt)}
+	}{h.row(t), always(t.NextProcessAt)}
 }
 
 func archivedRow(h *handler, t *asynq.TaskInfo, _ map[taskKey]*asynq.WorkerInfo) any {
 	return struct {
 		row
 		LastFailedAt string `json:"last_failed_at"`
-	}{h.row(t), when(t.LastFailedAt)}
+	}{h.row(t), always(t.LastFailedAt)}
 }
 
 func completedRow(h *handler, t *asynq.TaskInfo, _ map[taskKey]*asynq.WorkerInfo) any {
@@ -60,7 +60,7 @@ func completedRow(h *handler, t *asynq.TaskInfo, _ map[taskKey]*asynq.WorkerInfo
 		CompletedAt string `json:"completed_at"`
 		Result      string `json:"result"`
 		TTLSeconds  int64  `json:"ttl_seconds"`
-	}{h.row(t), when(t.CompletedAt), h.ResultFormatter(t.Type, t.Result), keptFor(t)}
+	}{h.row(t), always(t.CompletedAt), h.ResultFormatter(t.Type, t.Result), keptFor(t)}
 }
 
 func aggregatingRow(h *handler, t *asynq.TaskInfo, _ map[taskKey]*asynq.WorkerInfo) any {

@@ -36,7 +36,7 @@ func (h *handler) servers(x *exchange) {
 	for n, s := range found {
 		all[n] = serverState{
 			ID: s.ID, Host: s.Host, PID: s.PID, Concurrency: s.Concurrency, Queues: s.Queues, StrictPriority: s.StrictPriority,
-			Started: when(s.Started), Status: s.Status, ActiveWorkers: h.workers(s),
+			Started: always(s.Started), Status: s.Status, ActiveWorkers: h.workers(s),
 		}
 	}
 	h.answer(x, struct {
@@ -48,7 +48,7 @@ func (h *handler) workers(s *asynq.ServerInfo) []workerState {
 	all := make([]workerState, len(s.ActiveWorkers))
 	for n, w := range s.ActiveWorkers {
 		all[n] = workerState{
-			TaskID: w.TaskID, Queue: w.Queue, Type: w.TaskType, Payload: h.payload(w.Queue, w.TaskType, w.TaskPayload), StartTime: when(w.Started),
+			TaskID: w.TaskID, Queue: w.Queue, Type: w.TaskType, Payload: h.payload(w.Queue, w.TaskType, w.TaskPayload), StartTime: always(w.Started),
 		}
 	}
 	return all

@@ -183,12 +183,16 @@ func (h *handler) task(x *exchange) {
 	})
 }
 
-// when prints a time as the routes do: whole seconds in UTC, empty if there is none.
+// always prints a time in whole seconds, in UTC; the year 1 if there is none, so that a client can read it as a time all the same. Lists
+// have their times so.
+func always(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// when is like always, but empty if there is none, as in the details of a task.
 func when(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format(time.RFC3339)
+	return always(t)
 }
 
 // keptFor tells how many seconds a completed task will be kept; 0 for all others.
