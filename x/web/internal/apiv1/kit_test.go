@@ -156,7 +156,7 @@ type site struct {
 
 func newSite(t testing.TB, addr string, configure ...func(*apiv1.Config)) *site {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })
 	s := &site{t: t, gate: &gate{}, inspector: asynq.NewInspectorFromRedisClient(client), redis: client, client: asynq.NewClientFromRedisClient(client)}
 	c := apiv1.Config{

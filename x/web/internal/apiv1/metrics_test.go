@@ -45,7 +45,7 @@ func TestMetrics(t *testing.T) {
 		case strings.Contains(query, "retry"):
 			fmt.Fprint(w, "<html>")
 		case strings.HasPrefix(query, "asynq_queue_size"):
-			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+			http.Redirect(w, r, "/elsewhere", http.StatusFound) // must not be followed
 		default:
 			fmt.Fprint(w, matrix)
 		}

@@ -34,6 +34,7 @@ func TestUnknownRoutes(t *testing.T) {
 		{http.MethodGet, "/queues/%20/pending_tasks", 404, ""},
 		{http.MethodPost, "/queues/%7Dx:pause", 404, ""},
 		{http.MethodPut, "/queues", 405, "GET, HEAD"},
+		{http.MethodPut, "/queues/default/pending_tasks/", 404, ""}, // no ID is empty
 		{http.MethodPost, "/queues/default", 405, "DELETE, GET, HEAD"},
 		{http.MethodGet, "/queues/default:pause", 404, ""}, // there is no queue of that name
 		{http.MethodDelete, "/queues/default:pause", 404, ""},
