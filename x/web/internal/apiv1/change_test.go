@@ -107,6 +107,21 @@ func TestBatch(t *testing.T) {
 	})
 }
 
+// A batch that Redis leaves half-way tells what was changed by then.
+func TestBatchCutShort(t *testing.T) {
+	t.Parallel()
+	mini := miniredis.RunT(t)
+	s := newSite(t, mini.Addr())
+	for _, id := range []string{"a", "b", "c"} {
+		s.enqueue("t", nil, asynq.TaskID(id))
+	}
+	s.gate.onDone = mini.Close
+	s.wantJSON(http.MethodPost, "/queues/default/pending_tasks:batch_delete", `{"task_ids":["a","b","c"]}`, `{"deleted_ids":["a"],"failed_ids":["b","c"]}`)
+	if len(s.gate.errs) != 2 || s.gate.errs[0] != nil || s.gate.errs[1] == nil {
+		t.Errorf("told of %v", s.gate.errs)
+	}
+}
+
 // A handler's context ends when its task is canceled, one by one and all at once.
 func TestCancel(t *testing.T) {
 	t.Parallel()

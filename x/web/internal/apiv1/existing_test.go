@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/asynq-go/asynq/x/web/internal/apiv1"
 )
@@ -59,6 +60,7 @@ func TestShapes(t *testing.T) {
 			{"POST :run_all", []request{{http.MethodPost, "/queues/default/scheduled_tasks:run_all", ""}}},
 			{"DELETE :delete_all", []request{{http.MethodDelete, "/queues/work/completed_tasks:delete_all", ""}}},
 		}
+		checkValues(s)
 		known := knownShapes(t)
 		for _, c := range checks {
 			var answers [][]byte
@@ -80,6 +82,63 @@ func TestShapes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// checkValues holds some values of the seed against what they must be.
+func checkValues(s *site) {
+	t := s.t
+	t.Helper()
+	type row struct {
+		ID, Payload, Result, State string
+		StartTime                  string `json:"start_time"`
+		Deadline                   string
+		IsOrphaned                 bool   `json:"is_orphaned"`
+		TTL                        int    `json:"ttl_seconds"`
+		LastError                  string `json:"error_message"`
+		LastFailedAt               string `json:"last_failed_at"`
+		CompletedAt                string `json:"completed_at"`
+		NextProcessAt              string `json:"next_process_at"`
+		Group                      string
+	}
+	list := func(path string) []row { return get[struct{ Tasks []row }](s, path).Tasks }
+	near := func(text string, want time.Time) bool {
+		got, err := time.Parse(time.RFC3339, text)
+		return err == nil && got.Sub(want).Abs() < time.Minute
+	}
+	now, large := time.Now(), string(jsonWithLargeNumber)
+	for _, r := range list("/queues/work/active_tasks") {
+		if r.IsOrphaned || !near(r.StartTime, now) || !near(r.Deadline, now.Add(time.Hour)) {
+			t.Errorf("active: %+v", r)
+		}
+	}
+	if r := list("/queues/lost/active_tasks")[0]; !r.IsOrphaned || r.Payload != "lost" {
+		t.Errorf("orphan: %+v", r)
+	}
+	if r := list("/queues/work/completed_tasks")[0]; !near(r.CompletedAt, now) || r.TTL < 3540 || r.TTL > 3600 || r.Result != large || r.Payload != large {
+		t.Errorf("completed: %+v", r)
+	}
+	if r := list("/queues/work/retry_tasks")[0]; !near(r.NextProcessAt, now.Add(time.Hour)) || r.LastError != "unexpected EOF" {
+		t.Errorf("retry: %+v", r)
+	}
+	if r := list("/queues/work/archived_tasks")[0]; !near(r.LastFailedAt, now) || r.LastError == "" {
+		t.Errorf("archived: %+v", r)
+	}
+	if r := list("/queues/default/archived_tasks")[0]; r.LastFailedAt != "0001-01-01T00:00:00Z" {
+		t.Errorf("archived by hand: %+v", r)
+	}
+	if r := list("/queues/default/groups/g1/aggregating_tasks")[0]; r.ID != "g1" || r.Group != "g1" {
+		t.Errorf("in a group: %+v", r)
+	}
+	if r := get[row](s, "/queues/work/tasks/r1"); r.State != "retry" || !near(r.LastFailedAt, now) || r.CompletedAt != "" || r.TTL != 0 {
+		t.Errorf("details: %+v", r)
+	}
+	q := get[struct {
+		Current struct{ Size, Active, Retry, Archived, Completed, Processed, Succeeded, Failed int }
+		History []struct{ Processed, Failed int }
+	}](s, "/queues/work")
+	if c := q.Current; c.Size != 5 || c.Active != 2 || c.Completed != 1 || c.Processed != 3 || c.Succeeded != 1 || c.Failed != 2 || len(q.History) != 10 {
+		t.Errorf("queue: %+v", q)
+	}
 }
 
 // What there is none of is an empty list, not null.

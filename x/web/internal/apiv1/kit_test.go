@@ -51,7 +51,7 @@ func each(t *testing.T, test func(t *testing.T, addr string)) {
 }
 
 // startRedis starts a redis-server for the test, and returns its address.
-func startRedis(t testing.TB) string {
+func startRedis(t testing.TB, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		const why = "no redis-server on the PATH: install Redis 6.2 or newer"
@@ -62,7 +62,8 @@ func startRedis(t testing.TB) string {
 	}
 	addr := freeAddr(t)
 	_, port, _ := net.SplitHostPort(addr)
-	cmd := exec.Command("redis-server", "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir())
+	args = append([]string{"--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir()}, args...)
+	cmd := exec.Command("redis-server", args...)
 	dieWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -106,6 +107,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 // gate is a Gate that remembers what it was asked and told.
 type gate struct {
 	refuse bool
+	onDone func() // nil: nothing
 
 	mu      sync.Mutex
 	allowed []access.Action // without views
@@ -132,6 +134,9 @@ func (g *gate) Done(_ *http.Request, a access.Action, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.done, g.errs = append(g.done, a), append(g.errs, err)
+	if g.onDone != nil {
+		g.onDone()
+	}
 }
 
 // asked returns what the gate was asked and told since the last call.

@@ -3,10 +3,12 @@ package apiv1_test
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/apiv1"
@@ -74,6 +76,43 @@ func TestNoRedis(t *testing.T) {
 	} {
 		s.want(http.StatusServiceUnavailable, r[0], r[1], r[2])
 	}
+}
+
+// A cluster tells where each queue is.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	addr := startRedis(t, "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1")
+	node := redis.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { _ = node.Close() })
+	if err := node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the cluster", func() bool { return strings.Contains(node.ClusterInfo(t.Context()).Val(), "cluster_state:ok") })
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}})
+	t.Cleanup(func() { _ = cluster.Close() })
+	s := newSite(t, addr, func(c *apiv1.Config) {
+		c.Redis, c.Inspector, c.Cluster = cluster, asynq.NewInspectorFromRedisClient(cluster), true
+	})
+	s.enqueue("t", nil, asynq.Queue("q1"))
+	info := get[struct {
+		Address         string
+		Cluster         bool
+		Info            map[string]string
+		RawClusterNodes string          `json:"raw_cluster_nodes"`
+		QueueLocations  []queueLocation `json:"queue_locations"`
+	}](s, "/redis_info")
+	want := []queueLocation{{"q1", 7450, []string{addr}}}
+	if info.Address != addr || !info.Cluster || info.Info["cluster_state"] != "ok" || !strings.Contains(info.RawClusterNodes, "0-16383") ||
+		!reflect.DeepEqual(info.QueueLocations, want) {
+		t.Errorf("info: %+v", info)
+	}
+	s.wantJSON(http.MethodPost, "/queues/q1/pending_tasks:archive_all", "", `{"archived":1}`)
+}
+
+type queueLocation struct {
+	Queue   string
+	KeySlot int
+	Nodes   []string
 }
 
 func TestText(t *testing.T) {
