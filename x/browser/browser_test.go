@@ -162,7 +162,7 @@ func (b *tab) until(expression string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](expression)); err != nil {
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("(() => { try { return !!("+expression+") } catch { return false } })()")); err != nil {
 		text, _ := chromedp.Run(b.ctx, chromedp.Text("#main"))
 		b.t.Fatalf("waiting for %s: %v\nthe page says: %s", expression, err, text)
 	}
