@@ -94,7 +94,7 @@ func TestAllTasks(t *testing.T) {
 					}
 					do := map[string]bulk{"run": b.RunAllTasks, "archive": b.ArchiveAllTasks, "delete": b.DeleteAllTasks}[op]
 					got, err := do(ctx, "q", from.state, from.group)
-					if err != nil || int(got) != n {
+					if err != nil || got != n {
 						t.Errorf("%d tasks, error %v; want %d", got, err, n)
 					}
 					must(t, r.Client().Del(ctx, keys.Task("not of the queue's")))
