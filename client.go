@@ -29,6 +29,7 @@ func NewClientFromRedisClient(c redis.UniversalClient) *Client { return newClien
 func newClient(conn connection) *Client {
 	broker := rdb.New(conn.client, conn.namespace)
 	broker.Background = func(f func()) { go f() }
+	broker.Patience = conn.patience
 	return &Client{conn: conn, broker: broker}
 }
 
@@ -161,6 +162,7 @@ type connection struct {
 	namespace wire.Namespace
 	now       func() time.Time // what a client takes for the time
 	shared    bool             // the caller's to close
+	patience  time.Duration    // of enqueue calls, where a failover keeps Redis from answering
 }
 
 func (c connection) close(owner string) error {

@@ -41,7 +41,7 @@ type Config struct {
 	// this holds as far as the shards answer.
 	StrictPriority bool
 
-	// ErrorHandler is told of every attempt that ends with an error. Default: nobody is.
+	// ErrorHandler is told of every attempt that ends with an error, but not of those that Snooze ends. Default: nobody is.
 	ErrorHandler ErrorHandler
 
 	// Logger that the server writes to. NewSlogLogger makes one of a *slog.Logger. Default: lines on standard error.
@@ -122,7 +122,7 @@ func DefaultRetryDelayFunc(n int, _ error, _ *Task) time.Duration {
 	return time.Duration(s) * time.Second
 }
 
-// ErrorHandler is told of attempts that end with an error.
+// ErrorHandler is told of attempts that end with an error; one that Snooze asks for is none.
 type ErrorHandler interface {
 	HandleError(ctx context.Context, task *Task, err error)
 }

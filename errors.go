@@ -92,7 +92,7 @@ var (
 func RetryAfter(d time.Duration) error { return &worker.RetryError{After: d} }
 
 // Snooze returns an error with which a handler asks for the task to be run again after d without a used attempt: it counts neither
-// as processed nor as failed. A negative d is taken for zero.
+// as processed nor as failed, and the ErrorHandler is not told. A negative d is taken for zero.
 func Snooze(d time.Duration) error { return &worker.RetryError{After: d, Snooze: true} }
 
 // IsSnooze reports whether an error has the task run again without a used attempt: whether Snooze made it, or it wraps one that

@@ -35,8 +35,9 @@ func newInspector(conn connection) *Inspector {
 	}
 }
 
-// WithContext returns a view of the inspector whose methods that take no context end with ctx. It shares the connection; ctx is meant
-// to live no longer than the few calls that it is for. A nil ctx is taken for context.Background().
+// WithContext returns a view of the inspector whose methods that take no context end with ctx, even where Redis is silent, as those do
+// that take one. What such a call was to change may be changed nevertheless. The view shares the connection; ctx is meant to live no
+// longer than the few calls that it is for. A nil ctx is taken for context.Background().
 func (i *Inspector) WithContext(ctx context.Context) *Inspector {
 	if ctx == nil {
 		ctx = context.Background()
@@ -51,7 +52,7 @@ func (i *Inspector) Close() error { return i.conn.close("Inspector") }
 
 // Queues lists the names of all queues, sorted.
 func (i *Inspector) Queues() ([]string, error) {
-	names, err := i.broker.Queues(i.ctx)
+	names, err := until(i.ctx, func() ([]string, error) { return i.broker.Queues(i.ctx) })
 	if err != nil {
 		return nil, fmt.Errorf("asynq: %w", err)
 	}
@@ -61,7 +62,7 @@ func (i *Inspector) Queues() ([]string, error) {
 
 // GetTaskInfo tells all that is known of a task. The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) if there is none.
 func (i *Inspector) GetTaskInfo(queue, id string) (*TaskInfo, error) {
-	info, err := i.broker.TaskInfo(i.ctx, queue, id)
+	info, err := until(i.ctx, func() (*rdb.TaskInfo, error) { return i.broker.TaskInfo(i.ctx, queue, id) })
 	if errors.Is(err, rdb.ErrTaskGone) {
 		if err := i.mustExist(i.ctx, queue); err != nil {
 			return nil, err
@@ -94,7 +95,7 @@ func (i *Inspector) setPaused(queue string, set func(context.Context, string) (b
 	if err := validateQueueName(queue); err != nil {
 		return err
 	}
-	changed, err := set(i.ctx, queue)
+	changed, err := until(i.ctx, func() (bool, error) { return set(i.ctx, queue) })
 	if err != nil {
 		return fmt.Errorf("asynq: %w", err)
 	}
@@ -107,7 +108,7 @@ func (i *Inspector) setPaused(queue string, set func(context.Context, string) (b
 // CancelProcessing asks the server that processes the task to cancel its handler's context. That the error is nil says only that all
 // servers were asked.
 func (i *Inspector) CancelProcessing(id string) error {
-	if err := i.broker.Cancel(i.ctx, id); err != nil {
+	if err := untilDone(i.ctx, func() error { return i.broker.Cancel(i.ctx, id) }); err != nil {
 		return fmt.Errorf("asynq: %w", err)
 	}
 	return nil
@@ -115,7 +116,7 @@ func (i *Inspector) CancelProcessing(id string) error {
 
 // mustExist returns ErrQueueNotFound if there is no queue of that name.
 func (i *Inspector) mustExist(ctx context.Context, queue string) error {
-	ok, err := i.broker.QueueExists(ctx, queue)
+	ok, err := until(ctx, func() (bool, error) { return i.broker.QueueExists(ctx, queue) })
 	if err != nil {
 		return fmt.Errorf("asynq: %w", err)
 	}

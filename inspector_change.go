@@ -1,6 +1,7 @@
 package asynq
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,12 @@ func (i *Inspector) UpdateTaskPayload(queue, id string, payload []byte) error {
 	if err := validateQueueName(queue); err != nil {
 		return err
 	}
-	err := i.broker.UpdateMessage(i.ctx, queue, id, func(m *wire.TaskMessage) error {
-		m.Payload = payload
-		return nil
+	payload = bytes.Clone(payload) // the caller's again when ctx has ended
+	err := untilDone(i.ctx, func() error {
+		return i.broker.UpdateMessage(i.ctx, queue, id, func(m *wire.TaskMessage) error {
+			m.Payload = payload
+			return nil
+		})
 	})
 	return i.changeError(i.ctx, "update", queue, id, err)
 }
@@ -81,7 +85,7 @@ func (i *Inspector) cancelTo(ctx context.Context, id string, fate wire.Fate) err
 	if ctx == nil {
 		return errNilContext
 	}
-	if err := i.broker.CancelTo(ctx, id, fate); err != nil {
+	if err := untilDone(ctx, func() error { return i.broker.CancelTo(ctx, id, fate) }); err != nil {
 		return fmt.Errorf("asynq: %w", err)
 	}
 	return nil
@@ -95,7 +99,7 @@ func (i *Inspector) changeTask(ctx context.Context, verb, queue, id string, chan
 	if err := validateQueueName(queue); err != nil {
 		return err
 	}
-	codes, err := change(ctx, queue, []string{id})
+	codes, err := until(ctx, func() ([]rdb.Code, error) { return change(ctx, queue, []string{id}) })
 	if err == nil {
 		err = codes[0].Err()
 	}

@@ -108,7 +108,7 @@ func (i *Inspector) changeSome(queue string, from TaskState, group string, chang
 	if err := validateQueueName(queue); err != nil {
 		return 0, err
 	}
-	n, err := change(i.ctx, queue, wire.State(from), group)
+	n, err := until(i.ctx, func() (int, error) { return change(i.ctx, queue, wire.State(from), group) })
 	if err != nil {
 		return n, fmt.Errorf("asynq: %w", err)
 	}

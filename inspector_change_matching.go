@@ -52,13 +52,14 @@ func (i *Inspector) changeMatching(
 ) (changed int, err error) {
 	var ids []string
 	flush := func() error {
-		codes, err := change(ctx, queue, wire.State(state), filter.Group, ids)
+		page := ids
+		codes, err := until(ctx, func() ([]rdb.Code, error) { return change(ctx, queue, wire.State(state), filter.Group, page) })
 		for _, code := range codes {
 			if code == rdb.CodeOK {
 				changed++
 			}
 		}
-		ids = ids[:0]
+		ids = nil // the call may go on with the page after ctx has ended
 		if err != nil {
 			return fmt.Errorf("asynq: %w", err)
 		}

@@ -23,7 +23,7 @@ func (i *Inspector) DeleteQueue(queue string, force bool) error {
 	if err := i.mustExist(i.ctx, queue); err != nil {
 		return err
 	}
-	err := i.broker.RemoveQueue(i.ctx, queue, force)
+	err := untilDone(i.ctx, func() error { return i.broker.RemoveQueue(i.ctx, queue, force) })
 	switch {
 	case err == nil:
 		return nil

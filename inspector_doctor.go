@@ -108,7 +108,7 @@ func (i *Inspector) Diagnose(ctx context.Context, opts DiagnoseOptions) iter.Seq
 				return
 			}
 		}
-		for f, err := range i.broker.Diagnose(ctx, rdb.Diagnosis{Queues: opts.Queues, Repair: opts.Repair}) {
+		for f, err := range untilEach(ctx, i.broker.Diagnose(ctx, rdb.Diagnosis{Queues: opts.Queues, Repair: opts.Repair})) {
 			var out *Finding
 			if err != nil {
 				err = fmt.Errorf("asynq: %w", err)

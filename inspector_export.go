@@ -1,6 +1,7 @@
 package asynq
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -91,7 +92,7 @@ func (i *Inspector) exportPage(ctx context.Context, queue string, found []*rdb.T
 	for n, t := range found {
 		ids[n] = t.ID
 	}
-	tasks, err := i.broker.ExportTasks(ctx, queue, ids)
+	tasks, err := until(ctx, func() ([]*rdb.StoredTask, error) { return i.broker.ExportTasks(ctx, queue, ids) })
 	if err != nil {
 		return nil, fmt.Errorf("asynq: %w", err)
 	}
@@ -180,12 +181,18 @@ func (i *Inspector) ImportTasks(ctx context.Context, queue string, opts ImportOp
 		}
 		tasks, numbers, at = append(tasks, t), append(numbers, r.Number), append(at, n)
 	}
-	codes, err := i.broker.ImportTasks(ctx, queue, opts.Name, opts.Replace, numbers, tasks)
+	codes, err := until(ctx, func() ([]rdb.Code, error) {
+		return i.broker.ImportTasks(ctx, queue, opts.Name, opts.Replace, numbers, tasks)
+	})
 	if err != nil {
 		err = publicError(err)
 	}
-	for n, code := range codes {
-		errs[at[n]] = importError(code, err, tasks[n].ID)
+	for n, place := range at {
+		code := rdb.CodeUnknown
+		if codes != nil {
+			code = codes[n]
+		}
+		errs[place] = importError(code, err, tasks[n].ID)
 	}
 	return errs, err
 }
@@ -246,7 +253,7 @@ func (r *TaskRecord) stored(keys wire.Queue) (*rdb.StoredTask, error) {
 	if _, err := wire.ParseState(r.State.String()); err != nil {
 		return fail("there is no such state")
 	}
-	t := &rdb.StoredTask{ID: r.ID, State: wire.State(r.State), Group: r.Group, Result: r.Result, LockedUntil: r.LockedUntil}
+	t := &rdb.StoredTask{ID: r.ID, State: wire.State(r.State), Group: r.Group, Result: bytes.Clone(r.Result), LockedUntil: r.LockedUntil}
 	if r.UniqueKey != "" {
 		t.UniqueKey = keys.UniquePrefix() + r.UniqueKey
 	}
@@ -258,7 +265,7 @@ func (r *TaskRecord) stored(keys wire.Queue) (*rdb.StoredTask, error) {
 		}
 	}
 	if r.Unreadable != nil {
-		t.Message = r.Unreadable
+		t.Message = bytes.Clone(r.Unreadable)
 		return t, nil
 	}
 	msg := &wire.TaskMessage{

@@ -88,7 +88,9 @@ func (i *Inspector) ListAggregatingTasks(queue, group string, opts ...ListOption
 
 func (i *Inspector) listTasks(queue string, state TaskState, group string, opts []ListOption) ([]*TaskInfo, error) {
 	offset, limit := listWindow(opts)
-	found, err := i.broker.ListTasks(i.ctx, queue, wire.State(state), group, offset, limit)
+	found, err := until(i.ctx, func() ([]*rdb.TaskInfo, error) {
+		return i.broker.ListTasks(i.ctx, queue, wire.State(state), group, offset, limit)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("asynq: %w", err)
 	}

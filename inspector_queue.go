@@ -69,7 +69,7 @@ func (i *Inspector) GetQueueInfo(queue string) (*QueueInfo, error) {
 	if err := i.mustExist(i.ctx, queue); err != nil {
 		return nil, err
 	}
-	s, err := i.broker.Stats(i.ctx, queue)
+	s, err := until(i.ctx, func() (*rdb.QueueStats, error) { return i.broker.Stats(i.ctx, queue) })
 	if err != nil {
 		return nil, fmt.Errorf("asynq: %w", err)
 	}
@@ -85,7 +85,7 @@ func (i *Inspector) addMemory(ctx context.Context, info *QueueInfo, s *rdb.Queue
 	if i.samples <= 0 {
 		return nil
 	}
-	if info.MemoryUsage, err = i.broker.Memory(ctx, info.Queue, s, i.samples); err != nil {
+	if info.MemoryUsage, err = until(ctx, func() (int64, error) { return i.broker.Memory(ctx, info.Queue, s, i.samples) }); err != nil {
 		return fmt.Errorf("asynq: %w", err)
 	}
 	return nil
@@ -149,7 +149,7 @@ func (i *Inspector) History(queue string, n int) ([]*DailyStats, error) {
 	if err := i.mustExist(i.ctx, queue); err != nil {
 		return nil, err
 	}
-	days, err := i.broker.History(i.ctx, queue, n)
+	days, err := until(i.ctx, func() ([]rdb.DailyStats, error) { return i.broker.History(i.ctx, queue, n) })
 	if err != nil {
 		return nil, fmt.Errorf("asynq: %w", err)
 	}
@@ -171,7 +171,7 @@ type GroupInfo struct {
 
 // Groups lists the groups of a queue that hold tasks, by name. The error is ErrQueueNotFound (errors.Is) if there is no such queue.
 func (i *Inspector) Groups(queue string) ([]*GroupInfo, error) {
-	groups, err := i.broker.Groups(i.ctx, queue)
+	groups, err := until(i.ctx, func() ([]rdb.Group, error) { return i.broker.Groups(i.ctx, queue) })
 	if err != nil {
 		return nil, fmt.Errorf("asynq: %w", err)
 	}

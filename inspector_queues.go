@@ -109,23 +109,3 @@ func (i *Inspector) queueResult(ctx context.Context, queue string, found rdb.Sta
 	}
 	return QueueInfoResult{Queue: queue, Info: info}
 }
-
-// until waits for f no longer than ctx: a command goes on waiting for a silent Redis until its own timeout.
-func until[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		v, err := f()
-		done <- result{v, err}
-	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
-}

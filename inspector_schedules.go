@@ -45,7 +45,7 @@ type SchedulerEnqueueEvent struct {
 func (i *Inspector) SchedulerEntries() ([]*SchedulerEntry, error) { return i.schedulerEntries(i.ctx) }
 
 func (i *Inspector) schedulerEntries(ctx context.Context) ([]*SchedulerEntry, error) {
-	published, err := i.broker.SchedulerEntries(ctx)
+	published, err := until(ctx, func() ([]rdb.PublishedEntry, error) { return i.broker.SchedulerEntries(ctx) })
 	if err != nil {
 		return nil, fmt.Errorf("asynq: %w", err)
 	}
@@ -76,7 +76,9 @@ func newSchedulerEntry(p rdb.PublishedEntry) *SchedulerEntry {
 // 90 days after the last one. The list of an unknown entry is empty.
 func (i *Inspector) ListSchedulerEnqueueEvents(entryID string, opts ...ListOption) ([]*SchedulerEnqueueEvent, error) {
 	offset, limit := listWindow(opts)
-	found, err := i.broker.EnqueueEvents(i.ctx, entryID, offset, limit)
+	found, err := until(i.ctx, func() ([]*wire.SchedulerEnqueueEvent, error) {
+		return i.broker.EnqueueEvents(i.ctx, entryID, offset, limit)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("asynq: %w", err)
 	}
@@ -112,12 +114,15 @@ func (i *Inspector) runEntry(ctx context.Context, e *SchedulerEntry) (*TaskInfo,
 	if err != nil {
 		return nil, err
 	}
-	i.broker.Enqueue(ctx, &made.order)
-	if made.order.Err != nil {
-		return nil, publicError(made.order.Err)
+	err = untilDone(ctx, func() error {
+		i.broker.Enqueue(ctx, &made.order)
+		return made.order.Err
+	})
+	if err != nil {
+		return nil, publicError(err)
 	}
 	event := rdb.EnqueueEvent{Entry: e.ID, TaskID: made.order.ID, At: now}
-	if err := i.broker.RecordEnqueues(ctx, event); err != nil {
+	if err := untilDone(ctx, func() error { return i.broker.RecordEnqueues(ctx, event) }); err != nil {
 		return made.info(), fmt.Errorf("asynq: the task is enqueued, but not in the history: %w", err)
 	}
 	return made.info(), nil

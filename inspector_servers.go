@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
@@ -59,15 +61,22 @@ type WorkerInfo struct {
 // Servers lists the running servers, from the one on that started first. One that crashed is listed for up to ten seconds longer.
 // What another process wrote and cannot be read is left out.
 func (i *Inspector) Servers() ([]*ServerInfo, error) {
-	infos, workers, err := i.broker.Servers(i.ctx)
+	type fleet struct {
+		infos   []*wire.ServerInfo
+		workers map[string][]*wire.WorkerInfo
+	}
+	found, err := until(i.ctx, func() (f fleet, err error) {
+		f.infos, f.workers, err = i.broker.Servers(i.ctx)
+		return f, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("asynq: %w", err)
 	}
-	servers := make([]*ServerInfo, len(infos))
-	for n, s := range infos {
+	servers := make([]*ServerInfo, len(found.infos))
+	for n, s := range found.infos {
 		servers[n] = &ServerInfo{
 			ID: s.ServerID, Host: s.Host, PID: s.PID, Concurrency: s.Concurrency, Queues: s.Queues, StrictPriority: s.StrictPriority,
-			Started: s.StartTime, Status: s.Status, ActiveWorkers: workersOf(workers[s.ServerID]),
+			Started: s.StartTime, Status: s.Status, ActiveWorkers: workersOf(found.workers[s.ServerID]),
 		}
 	}
 	slices.SortFunc(servers, func(a, b *ServerInfo) int {
@@ -100,7 +109,7 @@ type ClusterNode struct {
 
 // ClusterKeySlot tells the hash slot that all keys of a queue are in. It fails if Redis is no cluster.
 func (i *Inspector) ClusterKeySlot(queue string) (int64, error) {
-	slot, err := i.broker.Slot(i.ctx, queue)
+	slot, err := until(i.ctx, func() (int64, error) { return i.broker.Slot(i.ctx, queue) })
 	if err != nil {
 		return 0, fmt.Errorf("asynq: %w", err)
 	}
@@ -109,7 +118,7 @@ func (i *Inspector) ClusterKeySlot(queue string) (int64, error) {
 
 // ClusterNodes lists the nodes of a Redis Cluster that a queue is on, the master first. It fails if Redis is no cluster.
 func (i *Inspector) ClusterNodes(queue string) ([]*ClusterNode, error) {
-	found, err := i.broker.Nodes(i.ctx, queue)
+	found, err := until(i.ctx, func() ([]redis.ClusterNode, error) { return i.broker.Nodes(i.ctx, queue) })
 	if err != nil {
 		return nil, fmt.Errorf("asynq: %w", err)
 	}

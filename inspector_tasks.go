@@ -105,7 +105,7 @@ func (i *Inspector) eachTask(
 		if filter.MaxScan > 0 {
 			n, full = min(n, filter.MaxScan-scanned), scanned >= filter.MaxScan
 		}
-		tasks, looked, err := walk.Next(ctx, max(n, 1)) // one more, where it is full, to see whether there are more
+		tasks, looked, err := next(ctx, walk, max(n, 1)) // one more, where it is full, to see whether there are more
 		switch {
 		case err != nil:
 			return fmt.Errorf("asynq: %w", err)
@@ -137,13 +137,26 @@ func (i *Inspector) eachTask(
 	}
 }
 
+// next goes on with a walk.
+func next(ctx context.Context, walk *rdb.Walk, n int) ([]*rdb.TaskInfo, int, error) {
+	type page struct {
+		tasks  []*rdb.TaskInfo
+		looked int
+	}
+	p, err := until(ctx, func() (p page, err error) {
+		p.tasks, p.looked, err = walk.Next(ctx, n)
+		return p, err
+	})
+	return p.tasks, p.looked, err
+}
+
 // findStart fills in since when active tasks are processed.
 func (i *Inspector) findStart(ctx context.Context, queue string, tasks []*rdb.TaskInfo) error {
 	ids := make([]string, len(tasks))
 	for n, t := range tasks {
 		ids[n] = t.ID
 	}
-	started, err := i.broker.Started(ctx, queue, ids)
+	started, err := until(ctx, func() (map[string]time.Time, error) { return i.broker.Started(ctx, queue, ids) })
 	if err != nil {
 		return fmt.Errorf("asynq: %w", err)
 	}

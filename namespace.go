@@ -77,6 +77,7 @@ func tryConnect(r RedisConnOpt) (connection, error) {
 		r = n.RedisConnOpt
 	}
 	_, conn.shared = r.(sharedClient)
+	conn.patience = patience(r)
 	if clock, ok := r.(interface{ Now() time.Time }); ok && !isNilValue(r) {
 		conn.now = clock.Now
 	}

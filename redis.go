@@ -164,7 +164,9 @@ type RedisFailoverClientOpt struct {
 	// TLSConfig turns TLS on if it is not nil. It has no effect if Dialer is set.
 	TLSConfig *tls.Config
 
-	// MaxRetries is how often go-redis repeats a command that failed on the network; -1 means never. Default 3.
+	// MaxRetries is how often go-redis repeats a command that failed on the network; -1 means never. Default 3, which is over
+	// after about a second where nobody can be reached; enqueue calls of a Client then go on for about 10 s, or until their ctx ends, so
+	// that a failover does not leave them open.
 	MaxRetries int
 
 	// MinIdleConns is the number of connections to keep open even if unused. Default 0.
@@ -240,7 +242,8 @@ type RedisClusterClientOpt struct {
 	Addrs []string
 
 	// MaxRedirects is how often a command is repeated after a network error or a MOVED or ASK reply; -1 means never.
-	// Default 3.
+	// Default 3, which is over after about a second without an answer; enqueue calls of a Client then go on for about 10 s, or until their
+	// ctx ends, so that a failover does not leave them open.
 	MaxRedirects int
 
 	// Username is the ACL user to authenticate as. It counts only with a Password.
@@ -335,6 +338,33 @@ const maxConns = 100_000
 
 // connCount is a number of connections that go-redis can do with.
 func connCount(n int) int { return min(max(n, 0), maxConns) }
+
+// failoverPatience is for how long enqueue calls go on where Redis fails over, which takes a Cluster about 3 s by default, and Sentinels
+// longer.
+const failoverPatience = 10 * time.Second
+
+// patience is for how long enqueue calls on a connection of r go on during a failover. Whoever says how often to repeat a command has
+// said it for all of them; one server has no failover.
+func patience(r RedisConnOpt) time.Duration {
+	if isNilValue(r) {
+		return 0
+	}
+	repeats := -1
+	switch r := r.(type) {
+	case RedisFailoverClientOpt:
+		repeats = r.MaxRetries
+	case *RedisFailoverClientOpt:
+		repeats = r.MaxRetries
+	case RedisClusterClientOpt:
+		repeats = r.MaxRedirects
+	case *RedisClusterClientOpt:
+		repeats = r.MaxRedirects
+	}
+	if repeats != 0 {
+		return 0
+	}
+	return failoverPatience
+}
 
 // noMaintNotifications keeps go-redis from asking each new connection for maintenance notifications: a service of
 // Redis Cloud and Enterprise that every other server answers with an error, at the cost of a round trip.

@@ -260,3 +260,41 @@ func TestNewRedisClientTakesAClientOfTheUser(t *testing.T) {
 		t.Error("a pointer to an option is not taken")
 	}
 }
+
+// Enqueue calls outlast a failover where there can be one, and the program has not said how often to repeat.
+func TestEnqueuePatience(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		opt  RedisConnOpt
+		want bool
+	}{
+		{"server", RedisClientOpt{}, false},
+		{"shared", SharedRedisClient(redis.NewClusterClient(&redis.ClusterOptions{})), false},
+		{"failover", RedisFailoverClientOpt{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}}, true},
+		{"failover, repeats", &RedisFailoverClientOpt{SentinelAddrs: []string{"127.0.0.1:1"}, MaxRetries: 3}, false},
+		{"cluster", RedisClusterClientOpt{}, true},
+		{"cluster, pointer", &RedisClusterClientOpt{}, true},
+		{"cluster, namespace", WithNamespace(RedisClusterClientOpt{}, "x"), true},
+		{"cluster, never", RedisClusterClientOpt{MaxRedirects: -1}, false},
+		{"cluster, URI", mustURI(t, "redis-cluster://127.0.0.1:1"), true},
+		{"cluster, URI, never", mustURI(t, "redis-cluster://127.0.0.1:1?max_redirects=0"), false},
+	} {
+		c := NewClient(tc.opt)
+		if got := c.broker.Patience; (got > 0) != tc.want || got > 20*time.Second {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+		if err := c.conn.client.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func mustURI(t *testing.T, uri string) RedisConnOpt {
+	t.Helper()
+	opt, err := ParseRedisURI(uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opt
+}

@@ -37,6 +37,10 @@ type Broker struct {
 	// Background, if set, runs what need not be waited for. The package itself starts no goroutines.
 	Background func(f func())
 
+	// Patience is how long Enqueue goes on where a failover keeps Redis from answering; 0: no longer than go-redis does by itself. It must be
+	// far below the minute for which Redis keeps an answer.
+	Patience time.Duration
+
 	senders    *senders
 	recoveries atomic.Uint64    // made so far, for their names
 	now        func() time.Time // for the names of the daily counters only: every other time is Redis's

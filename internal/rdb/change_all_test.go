@@ -66,7 +66,10 @@ func fillSource(t *testing.T, r *redistest.Redis, from source, n int) {
 type bulk func(ctx context.Context, queue string, from wire.State, group string) (int, error)
 
 func TestAllTasks(t *testing.T) {
-	const n = 1203
+	n := 1203
+	if redistest.Race {
+		n = 503 // three calls
+	}
 	b := rdb.New(nil, "")
 	for op, states := range map[string][]string{
 		"run":     {"scheduled", "retry", "archived", "completed", "aggregating"},
@@ -112,7 +115,7 @@ func TestAllTasks(t *testing.T) {
 							t.Errorf("%d are pending, or the marker is missing", len(ids))
 						}
 					case "archive":
-						if got := r.Client().ZCard(ctx, keys.Archived()).Val(); got != n {
+						if got := r.Client().ZCard(ctx, keys.Archived()).Val(); int(got) != n {
 							t.Errorf("%d are archived", got)
 						}
 					case "delete":
@@ -193,7 +196,8 @@ func TestAllTasksEnds(t *testing.T) {
 func allTasksEnd(t *testing.T, r *redistest.Redis, name string, added int) {
 	t.Helper()
 	from := sources(r.Broker().Keys("q"))[name]
-	fillSource(t, r, from, 1200)
+	const old = 600
+	fillSource(t, r, from, old)
 	calls := 0
 	b := restlessBroker(t, r, func() {
 		calls++
@@ -210,7 +214,7 @@ func allTasksEnd(t *testing.T, r *redistest.Redis, name string, added int) {
 	})
 	n, err := b.DeleteAllTasks(context.Background(), "q", from.state, from.group)
 	timed := from.state == wire.StateAggregating // the scores say when tasks came: it ends when the second does
-	if err != nil || n < 1200 || calls > 20 && !timed {
+	if err != nil || n < old || calls > 20 && !timed {
 		t.Errorf("%d tasks in %d calls, error %v", n, calls, err)
 	}
 	if left := r.Client().Keys(context.Background(), b.Keys("q").TaskPrefix()+"t*").Val(); (added < 250 || timed) && len(left) > 0 {
@@ -258,12 +262,12 @@ func TestAllTasksOfAGroup(t *testing.T) {
 	})
 }
 
-// 20,000 tasks are deleted in many short calls: Redis serves others in between.
+// Many tasks are deleted in many short calls: Redis serves others in between.
 func TestDeleteAllInShortCalls(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx := context.Background()
 		b, recorded := recordingBroker(t, r)
-		const n = 20_000
+		const n = 5000
 		fillSource(t, r, source{state: wire.StateScheduled}, n)
 		if got, err := b.DeleteAllTasks(ctx, "q", wire.StateScheduled, ""); err != nil || got != n {
 			t.Errorf("deleted %d, error %v", got, err)

@@ -33,7 +33,7 @@ const maxPipeline = 8
 
 // Enqueue makes tasks, and leaves the result of each in its Err. Those of one queue that are to be processed at once are made in
 // their order, and so are those for later, and those in groups. A task whose Err is no declared one may or may not
-// exist: the network ate the answer more often than go-redis repeats a call. A repeated call that made tasks is recognised,
+// exist: the network ate the answer more often than go-redis repeats a call, and for longer than Patience. A repeated call that made tasks is recognised,
 // and answered as the first one was; one that made none is judged anew.
 func (b *Broker) Enqueue(ctx context.Context, tasks ...*NewTask) {
 	for len(tasks) > 0 {
@@ -87,7 +87,7 @@ func (b *Broker) enqueueSome(ctx context.Context, tasks []*NewTask) int {
 		calls[i] = in.call
 		b.publish(ctx, in.to.queue)
 	}
-	b.run(ctx, calls...)
+	b.insist(ctx, calls)
 	for _, in := range batches {
 		codes, err := in.call.codes(len(in.tasks))
 		for i, t := range in.tasks {
@@ -104,6 +104,7 @@ func (b *Broker) enqueueSome(ctx context.Context, tasks []*NewTask) int {
 // newCreation makes the call of enqueue.lua, schedule.lua or group.lua.
 func newCreation(s *script, q *queue, tasks []*NewTask, record string, seq uint64) *call {
 	c := newCall(s, 5+5*len(tasks))
+	c.queue = q
 	switch s {
 	case enqueueScript:
 		c.key(q.pending, q.marker, record)

@@ -53,6 +53,7 @@ func TestWalk(t *testing.T) {
 // TestWalkAmongOthers has tasks of every state come, go and come back at random while a walk goes over them. Each that stays is met
 // exactly once.
 func TestWalkAmongOthers(t *testing.T) {
+	limit(t, 100)
 	for _, state := range wire.States() {
 		t.Run(state.String(), func(t *testing.T) {
 			redistest.Each(t, func(t *testing.T, r *redistest.Redis) {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,7 +24,7 @@ import (
 // TestModel makes random transitions, and after each one compares everything that Redis holds with what a model says. The flags of
 // rapid let it look longer: -rapid.checks=1000 runs, of -rapid.steps=100 transitions on average.
 func TestModel(t *testing.T) {
-	limit(t)
+	limit(t, 30)
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx := context.Background()
 		loadScripts(ctx, r.Broker())
@@ -36,17 +38,29 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// limit makes the test short, where the command line does not say how long it is.
-func limit(t *testing.T) {
+// limit says how many checks a test makes, where the command line does not: a third of them where they take ten times as long.
+func limit(t *testing.T, checks int) {
 	t.Helper()
-	limits := map[string]string{"rapid.checks": "30", "rapid.steps": "100"}
-	flag.Visit(func(f *flag.Flag) { delete(limits, f.Name) })
+	if redistest.Race {
+		checks /= 3
+	}
+	limits := map[string]string{"rapid.checks": strconv.Itoa(checks), "rapid.steps": "100"}
 	for name, value := range limits {
+		if givenFlags()[name] {
+			continue
+		}
 		if err := flag.Set(name, value); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
+
+// givenFlags are those of the command line: its first call is before the first flag.Set.
+var givenFlags = sync.OnceValue(func() map[string]bool {
+	given := make(map[string]bool)
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	return given
+})
 
 // loadScripts makes Redis know all scripts. Those that it does not know come later than the others of their pipeline, and the model
 // knows only the order that it has from then on.

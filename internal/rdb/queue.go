@@ -22,6 +22,7 @@ type queue struct {
 
 	daily     atomic.Pointer[dailyCounters]
 	published atomic.Int64 // when the queue's name was last put into the set of queues, unix nanoseconds
+	outage    outage
 }
 
 // dailyCounters are the keys of the counters of one UTC day.

@@ -154,7 +154,8 @@ type call struct {
 	script *script
 	args   []any // evalsha, sha, number of keys, keys…, arguments…
 	keys   int
-	once   bool // never to be repeated by go-redis
+	once   bool   // never to be repeated by go-redis
+	queue  *queue // of a call that makes tasks
 
 	reply any
 	err   error

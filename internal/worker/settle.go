@@ -33,10 +33,11 @@ func (p *Pump) fail(a *Attempt, err error) {
 	if panicked, ok := err.(*PanicError); ok { //nolint:errorlint // Ours, not one that the handler returned wrapped.
 		p.cfg.Log.Error("a handler panicked", "queue", a.Queue, "task", msg.ID, "type", msg.Type, "error", err, "stack", string(panicked.Stack))
 	}
-	p.report(a, err)
-
 	var wish *RetryError
 	asked := errors.As(err, &wish)
+	if !(asked && wish.Snooze) || errors.Is(err, ErrSkipRetry) { // a handler that puts its task off has no error to tell of
+		p.report(a, err)
+	}
 	failed := !(asked && wish.Snooze) && p.isFailure(err)
 	fate := wire.Fate(a.fate.Load())
 	switch {

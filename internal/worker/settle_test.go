@@ -84,6 +84,7 @@ func TestOutcomeOfErrors(t *testing.T) {
 		{"snooze", snooze, 3, rdb.Retry, false, 7 * time.Second, 1},
 		{"snooze, wrapped", fmt.Errorf("busy: %w", snooze), 3, rdb.Retry, false, 7 * time.Second, 1},
 		{"snooze at the last attempt", snooze, 1, rdb.Retry, false, 7 * time.Second, 1},
+		{"skip of a task put off", errors.Join(snooze, ErrSkipRetry), 3, rdb.Archive, true, 0, 1},
 		{"no failure", harmless, 3, rdb.Retry, false, delay, 1},
 		{"no failure, at the last attempt", harmless, 1, rdb.Retry, false, delay, 1},
 		{"a panic", &PanicError{Value: "text"}, 3, rdb.Retry, true, delay, 2},
@@ -94,6 +95,8 @@ func TestOutcomeOfErrors(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			r := oneQueue(t, 1)
 			r.cfg.IsFailure = func(err error) bool { return !errors.Is(err, harmless) }
+			told := 0
+			r.cfg.OnError = func(context.Context, *Attempt, error) { told++ }
 			a := decideOutcome(r, wire.TaskMessage{Retried: retried, MaxRetry: c.maxRetry}, c.err)
 			s, msg := a.settlement, written(t, a)
 			if s.Outcome != c.outcome || s.Failed != c.failed || s.Delay != c.delay {
@@ -101,6 +104,13 @@ func TestOutcomeOfErrors(t *testing.T) {
 			}
 			if msg.Retried != c.retried || msg.LastErr != c.err.Error() || msg.LastFailedAt != time.Now().Unix() {
 				t.Errorf("%s: retried %d, last error %q at %d", c.name, msg.Retried, msg.LastErr, msg.LastFailedAt)
+			}
+			want := 1
+			if strings.HasPrefix(c.name, "snooze") {
+				want = 0
+			}
+			if told != want {
+				t.Errorf("%s: the ErrorHandler was told %d times", c.name, told)
 			}
 			if a.Retried != retried {
 				t.Errorf("%s: user code is told of %d failed attempts before this one", c.name, a.Retried)

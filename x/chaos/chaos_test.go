@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -17,9 +20,18 @@ import (
 	"github.com/asynq-go/asynq/x/chaos/site"
 )
 
+// runsAtOnce is how many runs go on at the same time: each of them waits for most of its time, whatever the number of CPUs.
+const runsAtOnce = 3
+
 // The processes of a run are this program again.
 func TestMain(m *testing.M) {
 	node.Main()
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
+		if err := p.Value.Set(strconv.Itoa(max(runsAtOnce, runtime.GOMAXPROCS(0)))); err != nil {
+			panic(err)
+		}
+	}
 	os.Exit(m.Run())
 }
 
@@ -43,6 +55,7 @@ func TestChaos(t *testing.T) {
 		{Site: node.Cluster, Fsync: site.EverySecond, Length: 40 * time.Second, Tasks: 6000},
 	} {
 		t.Run(o.Site, func(t *testing.T) {
+			t.Parallel()
 			o.Library, o.Every, o.Seed, o.Lease, o.Poison, o.Dir = node.Ours, 2500*time.Millisecond, 1, 4*time.Second, true, keep(t)
 			out := play(t, &o)
 			if !out.report.OK() {

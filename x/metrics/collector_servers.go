@@ -9,29 +9,9 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// within waits for f no longer than ctx: a command goes on waiting for a silent Redis until its own timeout.
-func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		v, err := f()
-		done <- result{v, err}
-	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
-}
-
 func (c *Collector) collectServers(ctx context.Context, ch chan<- prometheus.Metric) {
 	began := time.Now()
-	servers, err := within(ctx, c.inspector.WithContext(ctx).Servers)
+	servers, err := c.inspector.WithContext(ctx).Servers()
 	c.part(ch, "servers", began, err)
 	if err != nil {
 		return
@@ -91,7 +71,7 @@ func sum(servers []*asynq.ServerInfo, now time.Time) *fleet {
 
 func (c *Collector) collectSchedulers(ctx context.Context, ch chan<- prometheus.Metric) {
 	began := time.Now()
-	entries, err := within(ctx, c.inspector.WithContext(ctx).SchedulerEntries)
+	entries, err := c.inspector.WithContext(ctx).SchedulerEntries()
 	c.part(ch, "schedulers", began, err)
 	if err != nil {
 		return

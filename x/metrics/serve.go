@@ -31,7 +31,7 @@ func Handler(inspector *asynq.Inspector, gatherer prometheus.Gatherer) http.Hand
 		defer cancel()
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
-		if _, err := within(ctx, inspector.WithContext(ctx).Queues); err != nil {
+		if _, err := inspector.WithContext(ctx).Queues(); err != nil {
 			http.Error(w, "Redis does not answer", http.StatusServiceUnavailable) // the error may tell where Redis is
 			return
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrLimited is what a middleware of this package returns, wrapped, for a task that has to wait. The same error wraps asynq.Snooze, so
-// the attempt counts neither as processed nor as failed. An ErrorHandler hears of it, too.
+// the attempt counts neither as processed nor as failed. An ErrorHandler does not hear of it.
 var ErrLimited = errors.New("rate: limited")
 
 // KeyFunc says which bucket a task takes its token from. The empty key is for tasks that are not limited.

@@ -103,7 +103,7 @@ func (a *app) queueTop(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	t := &top{a: a, i: i.WithMemorySamples(0)}
+	t := &top{a: a, ctx: cmd.Context(), i: i.WithMemorySamples(0)}
 	draw := func(w io.Writer) error { return out.List(w, o, topColumns, out.Filtered(f, t.next())) }
 	if once, _ := cmd.Flags().GetBool("once"); !once {
 		return a.redraw(cmd.Context(), every, o, draw)
@@ -140,6 +140,7 @@ func wait(ctx context.Context, d time.Duration) error {
 // top remembers the queues as they were a moment ago.
 type top struct {
 	a    *app
+	ctx  context.Context
 	i    *asynq.Inspector
 	last map[string]*asynq.QueueInfo
 }
@@ -147,17 +148,20 @@ type top struct {
 // next looks at the queues once more, and yields them with their rates since the last time.
 func (t *top) next() iter.Seq2[*topRow, error] {
 	return func(yield func(*topRow, error) bool) {
-		names, err := t.i.Queues()
+		found, err := t.i.QueueInfos(t.ctx)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
+		names := make([]string, len(found))
+		for n, q := range found {
+			names[n] = q.Queue
+		}
 		var rows []*topRow
 		now := make(map[string]*asynq.QueueInfo, len(names))
-		info, stop := ahead(names, t.i.GetQueueInfo)
-		defer stop()
 		broken := t.a.eachArg(names, func(name string) error {
-			q, err := info()
+			q, err := found[0].Info, found[0].Err
+			found = found[1:]
 			if err != nil {
 				return inQueue(name, err)
 			}

@@ -3,6 +3,7 @@ package dash
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -64,7 +65,7 @@ type fetcher struct {
 }
 
 func (f fetcher) base(memory bool) (base, error) {
-	names, err := f.insp.Queues()
+	queues, err := f.queues(memory)
 	if err != nil {
 		return base{}, err
 	}
@@ -72,7 +73,7 @@ func (f fetcher) base(memory bool) (base, error) {
 	if err != nil {
 		return base{}, err
 	}
-	b := base{queues: f.queues(names, memory), servers: servers, at: time.Now()}
+	b := base{queues: queues, servers: servers, at: time.Now()}
 	b.redisAt = b.at
 	for _, q := range b.queues {
 		if q.info != nil {
@@ -82,32 +83,38 @@ func (f fetcher) base(memory bool) (base, error) {
 	return b, f.ctx.Err()
 }
 
-// queues asks for several queues at a time; one that fails does not hide the others.
-func (f fetcher) queues(names []string, memory bool) []queueRow {
-	samples := 0
-	if memory {
-		samples = memorySamples
+// queues looks at all queues in a few round trips. The memory of each is a call of its own, so several are then asked for at a time. A queue
+// that fails does not hide the others.
+func (f fetcher) queues(memory bool) ([]queueRow, error) {
+	found, err := f.insp.WithMemorySamples(0).QueueInfos(f.ctx)
+	if err != nil {
+		return nil, err
 	}
-	insp := f.insp.WithMemorySamples(samples)
-	rows := make([]queueRow, len(names))
+	rows := make([]queueRow, 0, len(found))
+	for _, q := range found {
+		rows = append(rows, queueRow{name: q.Queue, info: q.Info, err: q.Err})
+	}
+	if memory {
+		f.memory(rows)
+	}
+	// A queue may go while it is asked for.
+	return slices.DeleteFunc(rows, func(r queueRow) bool { return errors.Is(r.err, asynq.ErrQueueNotFound) }), nil
+}
+
+// memory looks once more at the queues that answered, with their memory.
+func (f fetcher) memory(rows []queueRow) {
+	insp := f.insp.WithMemorySamples(memorySamples)
 	var wg sync.WaitGroup
-	for first := range min(queuesAtOnce, len(names)) {
+	for first := range min(queuesAtOnce, len(rows)) {
 		wg.Go(func() {
-			for i := first; i < len(names); i += queuesAtOnce {
-				info, err := insp.GetQueueInfo(names[i])
-				rows[i] = queueRow{name: names[i], info: info, err: err}
+			for i := first; i < len(rows); i += queuesAtOnce {
+				if r := &rows[i]; r.err == nil {
+					r.info, r.err = insp.GetQueueInfo(r.name)
+				}
 			}
 		})
 	}
 	wg.Wait()
-	// A queue may go while it is asked for.
-	kept := rows[:0]
-	for _, r := range rows {
-		if !errors.Is(r.err, asynq.ErrQueueNotFound) {
-			kept = append(kept, r)
-		}
-	}
-	return kept
 }
 
 // body fetches what a page needs; known are the errors as they were grouped last.
