@@ -39,9 +39,9 @@ func (s *site) ctx() context.Context {
 }
 
 // take takes tasks, of which there must be some.
-func (s *site) take(t *asynq.Taker, n int, queues ...string) []*asynq.Lease {
+func (s *site) take(t *asynq.Taker, n int) []*asynq.Lease {
 	s.t.Helper()
-	leases, err := t.Take(s.ctx(), n, queues...)
+	leases, err := t.Take(s.ctx(), n)
 	if err != nil || len(leases) == 0 || len(leases) > n {
 		s.t.Fatalf("took %d tasks of %d, error %v", len(leases), n, err)
 	}

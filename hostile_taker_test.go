@@ -14,12 +14,12 @@ import (
 var hostileTokens = []string{"", " ", "*1", "a*1 b*1", "ABC", "a-1-zzzzzzzzzzzzzzzzzz", strings.Repeat("t", 1000), notUTF8, "ünï", "-", "--"}
 
 // taking calls f with a Taker that works, and looks after a queue of its own.
-func (h *hostile) taking(name string, f func(t *asynq.Taker)) {
-	t := asynq.NewTaker(h.opt(), asynq.TakerConfig{Queues: map[string]int{name: 1}, Logger: discard{}})
+func (h *hostile) taking(f func(t *asynq.Taker)) {
+	t := asynq.NewTaker(h.opt(), asynq.TakerConfig{Queues: map[string]int{"taken": 1}, Logger: discard{}})
 	h.taken(t.Start())
 	f(t)
 	h.taken(t.ShutdownContext(context.Background()))
-	h.taken(h.redis.SRem(context.Background(), "asynq:queues", name).Err())
+	h.taken(h.redis.SRem(context.Background(), "asynq:queues", "taken").Err())
 }
 
 // discard is a Logger.
@@ -33,7 +33,7 @@ func (discard) Fatal(...any) {}
 
 // noLease calls f with leases that there are not.
 func (h *hostile) noLease(f func(l *asynq.Lease)) {
-	h.taking("taken", func(t *asynq.Taker) {
+	h.taking(func(t *asynq.Taker) {
 		for _, token := range hostileTokens {
 			f(t.Lease("default", "pending", token))
 			f(t.Lease("default", "later", token))
@@ -66,7 +66,7 @@ var hostileTaker = map[string]func(h *hostile){
 		h.panics("returned nil", func() { asynq.NewTakerFromRedisClient(nil, asynq.TakerConfig{}) })
 	},
 	"Taker.Start": func(h *hostile) {
-		h.taking("taken", func(t *asynq.Taker) { h.refused(t.Start(), nil, "already running") })
+		h.taking(func(t *asynq.Taker) { h.refused(t.Start(), nil, "already running") })
 		t := asynq.NewTakerFromRedisClient(h.redis, asynq.TakerConfig{})
 		t.Shutdown()
 		h.refused(t.Start(), asynq.ErrTakerClosed)
@@ -99,7 +99,7 @@ var hostileTaker = map[string]func(h *hostile){
 	"Taker.Take": func(h *hostile) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		h.taking("taken", func(t *asynq.Taker) {
+		h.taking(func(t *asynq.Taker) {
 			take := func(ctx context.Context, n int, queues ...string) error {
 				leases, err := t.Take(ctx, n, queues...)
 				h.want(len(leases) == 0, "%d leases", len(leases))
@@ -133,7 +133,7 @@ var hostileTaker = map[string]func(h *hostile){
 		h.refused(l.Done(context.Background(), nil), nil, "call Start first")
 	},
 	"Taker.Settle": func(h *hostile) {
-		h.taking("taken", func(t *asynq.Taker) {
+		h.taking(func(t *asynq.Taker) {
 			h.want(len(t.Settle(context.Background())) == 0, "errors of nothing")
 			h.refused(t.Settle(noContext, asynq.Settlement{})[0], nil, "ctx must not be nil")
 			other := asynq.NewTakerFromRedisClient(h.redis, asynq.TakerConfig{})
@@ -146,7 +146,7 @@ var hostileTaker = map[string]func(h *hostile){
 		})
 	},
 	"Taker.Extend": func(h *hostile) {
-		h.taking("taken", func(t *asynq.Taker) {
+		h.taking(func(t *asynq.Taker) {
 			h.refused(t.Extend(noContext, nil)[0], nil, "ctx must not be nil")
 			h.refused(t.Extend(context.Background(), nil)[0], nil, "must not be nil")
 		})
