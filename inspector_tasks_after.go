@@ -31,9 +31,11 @@ type TaskPage struct {
 // returned: the next call goes on behind what was looked at. So a page may have fewer than n tasks and a Next all the same.
 //
 // A task that is in the state from the first page to the last is on exactly one of them, in the order and with the exceptions that
-// Tasks tells. There is one more for pending and active tasks: where the eight tasks on either side of a cursor are gone, or it has been
-// moved by more than 50,000 others, the next page begins where it was, counted from the latest task. A cursor has no more than 1 kB, but
-// where a task ID or a group has a long name, and tells these to who decodes it. It may come from anybody.
+// Tasks tells. There is one more for pending and active tasks: where the eight tasks on either side of a cursor are gone, or more than
+// 9,000 others have moved it, some by coming and some by going, the next page begins where it was, counted from the latest task.
+//
+// A cursor has no more than 1 kB, but where a task ID or a group has a long name, and tells these to who decodes it. It may come from
+// anybody.
 //
 // The error is ErrCursor if the cursor is none, or that of another queue, state or group, and ErrQueueNotFound if there is no such queue
 // (errors.Is). It fails if n is less than 1 or more than 1,000.

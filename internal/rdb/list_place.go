@@ -74,8 +74,8 @@ func hashOf(id string) uint64 {
 // WalkFrom starts a walk that can tell its places, at one of them; nil is the beginning.
 //
 // A task that is in the state from the first of such walks to the last is met exactly once, as by Walk. There is an exception for pending
-// and active tasks: where all of eight tasks on either side of the place have gone, or the list has moved by more than 50,000, the walk
-// goes on from where the place was, counted from the left.
+// and active tasks: where all of eight tasks on either side of the place have gone, or the list has moved by more than 9,000, the walk
+// goes on from where the place was, counted from the left. Where tasks only come, or only go, it is found however many they are.
 func (b *Broker) WalkFrom(queue string, state wire.State, group string, from *Place) (*Walk, error) {
 	w, err := b.Walk(queue, state, group)
 	if err != nil {
@@ -161,7 +161,7 @@ func (w *listWalk) placeAt(at int) *Place {
 }
 
 // maxSearch is how many windows are read to find a place in a list again.
-const maxSearch = 200
+const maxSearch = 40
 
 // find finds the place that the walk is to go on from. What has been added has moved it to the right, and what was removed to the
 // left: the search begins where it is if only one of the two has happened.

@@ -63,8 +63,8 @@ func (s *search) each(
 	return list.Looked, list.Complete, list.Errors, nil
 }
 
-// top are the most frequent of what was counted.
-func top(counts map[string]int, most int) []Counted {
+// top are the 20 most frequent of what was counted.
+func top(counts map[string]int) []Counted {
 	list := make([]Counted, 0, len(counts))
 	for name, n := range counts {
 		list = append(list, Counted{name, n})
@@ -75,7 +75,7 @@ func top(counts map[string]int, most int) []Counted {
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
-	return list[:min(len(list), most)]
+	return list[:min(len(list), maxTop)]
 }
 
 const (
@@ -104,12 +104,12 @@ func (c *call) listErrors() (any, error) {
 		if t.LastErr == "" {
 			return
 		}
-		print := c.api.Fingerprint(t.LastErr)
-		g := groups[print]
+		kind := c.api.Fingerprint(t.LastErr)
+		g := groups[kind]
 		if g == nil {
 			g = &errorGroup{types: map[string]int{}, queues: map[string]int{}, states: map[string]int{}}
-			g.Fingerprint = print
-			groups[print] = g
+			g.Fingerprint = kind
+			groups[kind] = g
 		}
 		g.Count++
 		g.types[t.Type]++
@@ -129,7 +129,7 @@ func (c *call) listErrors() (any, error) {
 	}
 	out := Grouped[ErrorGroup]{Items: []ErrorGroup{}, Looked: looked, Complete: complete, Errors: failed}
 	for _, g := range groups {
-		g.Types, g.Queues, g.States = top(g.types, maxTop), top(g.queues, maxTop), top(g.states, maxTop)
+		g.Types, g.Queues, g.States = top(g.types), top(g.queues), top(g.states)
 		out.Items = append(out.Items, g.ErrorGroup)
 	}
 	slices.SortFunc(out.Items, func(a, b ErrorGroup) int {
@@ -163,7 +163,7 @@ func (c *call) listTypes() (any, error) {
 	}
 	out := Grouped[TypeGroup]{Items: []TypeGroup{}, Looked: looked, Complete: complete, Errors: failed}
 	for _, g := range groups {
-		g.Queues = top(queues[g.Type], maxTop)
+		g.Queues = top(queues[g.Type])
 		out.Items = append(out.Items, *g)
 	}
 	slices.SortFunc(out.Items, func(a, b TypeGroup) int {

@@ -22,14 +22,14 @@ func (s *site) faults(schema object, v any, at string) (faults []string) {
 		target := s.doc["components"].(object)["schemas"].(object)[strings.TrimPrefix(ref, "#/components/schemas/")].(object)
 		faults = append(faults, s.faults(target, v, at)...)
 	}
-	if any, ok := schema["anyOf"].([]any); ok {
+	if some, ok := schema["anyOf"].([]any); ok {
 		fits := false
-		for _, one := range any {
+		for _, one := range some {
 			fits = fits || len(s.faults(one.(object), v, at)) == 0
 		}
 		if !fits {
-			wrong("%v fits none of %v", v, any)
-			for _, one := range any {
+			wrong("%v fits none of %v", v, some)
+			for _, one := range some {
 				faults = append(faults, s.faults(one.(object), v, at)...)
 			}
 		}

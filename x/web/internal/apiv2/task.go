@@ -1,6 +1,7 @@
 package apiv2
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -101,7 +102,7 @@ func (a *api) payload(queue, typename string, b []byte, as string, limit int) *V
 		shown = a.Redact(queue, typename, b)
 	}
 	v := newValue(shown, as, limit)
-	v.Redacted = string(shown) != string(b)
+	v.Redacted = !bytes.Equal(shown, b)
 	if a.FormatPayload != nil {
 		text := a.FormatPayload(typename, shown)
 		v.Formatted = &text
@@ -236,7 +237,7 @@ func (c *call) why(err error) error {
 }
 
 // change is a handler that makes one change of a task, and answers with what has become of it.
-func change(verb access.Verb, make func(i *asynq.Inspector, queue, id string) error) func(*call) (any, error) {
+func change(verb access.Verb, do func(i *asynq.Inspector, queue, id string) error) func(*call) (any, error) {
 	return func(c *call) (any, error) {
 		a := access.Action{Verb: verb, Queue: c.queue(), TaskID: c.id(), Count: 1}
 		if err := c.allow(a); err != nil {
@@ -245,7 +246,7 @@ func change(verb access.Verb, make func(i *asynq.Inspector, queue, id string) er
 		if err := c.expect(); err != nil {
 			return nil, err
 		}
-		err := make(c.inspect(), c.queue(), c.id())
+		err := do(c.inspect(), c.queue(), c.id())
 		c.done(a, err)
 		if err != nil {
 			return nil, c.why(err)

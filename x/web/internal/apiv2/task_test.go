@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -248,7 +249,7 @@ func TestRequestsThatFitNoRoute(t *testing.T) {
 	}
 }
 
-func TestLargeBodyAndSilentRedis(t *testing.T) {
+func TestSilentRedis(t *testing.T) {
 	s := newSite(t, nil)
 	s.redis.SetError("LOADING Redis is loading the dataset in memory")
 	for _, path := range []string{"/queues", "/queues/a", "/tasks", "/servers", "/schedules", taskURL("q", "x")} {
@@ -258,4 +259,16 @@ func TestLargeBodyAndSilentRedis(t *testing.T) {
 		}
 	}
 	s.want(http.StatusServiceUnavailable, "POST", "/tasks", `{"type":"x"}`)
+}
+
+func TestLargeBody(t *testing.T) {
+	s := newSite(t, nil)
+	r := httptest.NewRequest(http.MethodPost, prefix+"/tasks", strings.NewReader(`{"type":"`+strings.Repeat("x", 1000)+`"}`))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	r.Body = http.MaxBytesReader(w, r.Body, 100)
+	s.api.ServeHTTP(w, r)
+	if w.Code != http.StatusRequestEntityTooLarge || !strings.Contains(w.Body.String(), "100 bytes") {
+		t.Errorf("%d: %s", w.Code, w.Body)
+	}
 }

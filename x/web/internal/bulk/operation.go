@@ -5,6 +5,7 @@ import "time"
 // Status is where an operation is in its life.
 type Status string
 
+// What an operation goes through.
 const (
 	Waiting  Status = "waiting" // others come first
 	Running  Status = "running"

@@ -14,6 +14,7 @@ import (
 // Kind is what is done to each task.
 type Kind string
 
+// The kinds of changes.
 const (
 	Run     Kind = "run"
 	Archive Kind = "archive"
