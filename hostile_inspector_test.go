@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/asynq-go/asynq"
@@ -321,6 +322,21 @@ var hostileLists = map[string]func(h *hostile){
 			h.taken(err)
 			h.want(len(tasks) == 0, "the last page of size %d has %d tasks", n, len(tasks))
 		}
+	},
+	"Inspector.TasksAfter": func(h *hostile) {
+		ctx, all := context.Background(), asynq.TaskFilter{}
+		h.noQueue(func(queue string) error {
+			return after(h.inspect.TasksAfter(ctx, queue, asynq.TaskStateActive, all, "", 1))
+		})
+		for _, cursor := range []string{"x", "\x00", "{}", strings.Repeat("A", 100_000)} {
+			h.refused(after(h.inspect.TasksAfter(ctx, "default", asynq.TaskStatePending, all, cursor, 1)), asynq.ErrCursor, "cursor")
+		}
+		for _, n := range []int{0, -1, 1001, math.MinInt, math.MaxInt} {
+			h.refused(after(h.inspect.TasksAfter(ctx, "default", asynq.TaskStatePending, all, "", n)), nil, "1,000")
+		}
+		h.refused(after(h.inspect.TasksAfter(ctx, "default", 0, all, "", 1)), nil, "is not a task state")
+		h.refused(after(h.inspect.TasksAfter(ctx, "default", asynq.TaskStatePending, asynq.TaskFilter{Group: "g"}, "", 1)), nil, "TaskFilter.Group")
+		h.refused(after(h.inspect.TasksAfter(noContext, "default", asynq.TaskStatePending, all, "", 1)), nil, "ctx must not be nil")
 	},
 	"Inspector.Tasks": func(h *hostile) {
 		ctx := context.Background()

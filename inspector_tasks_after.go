@@ -58,7 +58,7 @@ func (i *Inspector) TasksAfter(
 		if filter.MaxScan > 0 {
 			look = min(look, filter.MaxScan-page.Looked)
 		}
-		tasks, looked, err := walk.Next(ctx, look)
+		tasks, looked, err := next(ctx, walk, look)
 		if err != nil {
 			return nil, fmt.Errorf("asynq: %w", err)
 		}

@@ -29,6 +29,7 @@ func inspectorCalls(i *asynq.Inspector, ctx context.Context) map[string]func() e
 		"RunTasks":                   func() error { return after(i.RunTasks(ctx, q, asynq.TaskStateRetry, all)) },
 		"ArchiveTasks":               func() error { return after(i.ArchiveTasks(ctx, q, asynq.TaskStatePending, all)) },
 		"DeleteTasks":                func() error { return after(i.DeleteTasks(ctx, q, asynq.TaskStatePending, all)) },
+		"TasksAfter":                 func() error { return after(i.TasksAfter(ctx, q, asynq.TaskStatePending, all, "", 1)) },
 		"GetQueueInfo":               func() error { return after(v.GetQueueInfo(q)) },
 		"QueueInfos":                 func() error { return after(i.QueueInfos(ctx)) },
 		"GetTaskInfo":                func() error { return after(v.GetTaskInfo(q, id)) },
