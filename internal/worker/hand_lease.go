@@ -58,8 +58,8 @@ func (pool *Pool) Adopt(queue, token string, msg *wire.TaskMessage) *Attempt {
 // it the attempt begins now.
 func takenAt(token string) time.Time {
 	now := time.Now()
-	s, err := strconv.ParseInt(token[strings.LastIndexByte(token, '-')+1:], 36, 64)
-	if at := time.Unix(s, 0); err == nil && at.Before(now) {
+	ms, err := strconv.ParseInt(token[strings.LastIndexByte(token, '-')+1:], 36, 64)
+	if at := time.UnixMilli(ms); err == nil && at.Before(now) {
 		return at
 	}
 	return now

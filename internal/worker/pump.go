@@ -161,7 +161,7 @@ func (p *Pump) add(a *Attempt) bool {
 func (p *Pump) token() string {
 	token := p.cfg.TokenPrefix + strconv.FormatUint(p.pool.fetches.Add(1), 36)
 	if p.pool.hand != nil {
-		token += "-" + strconv.FormatInt(time.Now().Unix(), 36) // see takenAt
+		token += "-" + strconv.FormatInt(time.Now().UnixMilli(), 36) // see takenAt
 	}
 	return token
 }
