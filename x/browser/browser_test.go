@@ -13,6 +13,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -47,8 +48,11 @@ type tab struct {
 	ctx  context.Context
 	root string
 
+	answer func(*fetch.EventAuthRequired) // to a question for a password
+
 	mu         sync.Mutex
 	complaints []string
+	excused    []string
 }
 
 // patience bounds whatever a page is waited for.
@@ -68,7 +72,7 @@ func open(t *testing.T, root string, excused ...string) *tab {
 	t.Cleanup(end)
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	t.Cleanup(cancel)
-	b := &tab{t: t, ctx: ctx, root: root}
+	b := &tab{t: t, ctx: ctx, root: root, excused: excused}
 	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1280, 900)); err != nil { // the context that begins a tab ends it
 		t.Fatal(err)
 	}
@@ -84,7 +88,7 @@ func open(t *testing.T, root string, excused ...string) *tab {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, complaint := range b.complaints {
-			if !slices.ContainsFunc(excused, func(part string) bool { return strings.Contains(complaint, part) }) {
+			if !slices.ContainsFunc(b.excused, func(part string) bool { return strings.Contains(complaint, part) }) {
 				t.Errorf("the browser complains: %s", complaint)
 			}
 		}
@@ -106,6 +110,12 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 func (b *tab) hear(event any) {
 	complaint := ""
 	switch e := event.(type) {
+	case *fetch.EventAuthRequired:
+		go b.answer(e) // the browser waits for this to return before it answers
+	case *fetch.EventRequestPaused:
+		go func() {
+			_, _ = chromedp.Call(b.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID}) // the page has gone, if anything
+		}()
 	case *runtime.EventExceptionThrown:
 		complaint = "exception: " + e.ExceptionDetails.Text
 		if e.ExceptionDetails.Exception != nil {
@@ -129,6 +139,13 @@ func (b *tab) hear(event any) {
 	}
 }
 
+// excuse lets complaints pass that hold one of these texts.
+func (b *tab) excuse(texts ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.excused = append(b.excused, texts...)
+}
+
 // do does one thing after the other.
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
@@ -150,21 +167,30 @@ func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
 		b.t.Fatalf("%s: %v", expression, err)
 	}
 	return value
 }
 
-// until waits until an expression is true in the page.
+// until waits until an expression is true in the page, whichever page that is by then.
 func (b *tab) until(expression string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("(() => { try { return !!("+expression+") } catch { return false } })()")); err != nil {
-		text, _ := chromedp.Run(b.ctx, chromedp.Text("#main"))
-		b.t.Fatalf("waiting for %s: %v\nthe page says: %s", expression, err, text)
+	asked := chromedp.Evaluate[bool]("(() => { try { return !!(" + expression + ") } catch { return false } })()")
+	for {
+		ok, err := chromedp.Run(ctx, asked)
+		if err == nil && ok {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond): // an error is that one page has gone, and the next is not there yet
+		case <-ctx.Done():
+			text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.title + '\\n' + document.body.innerText"))
+			b.t.Fatalf("waiting for %s: %v\nthe page says: %s", expression, err, text)
+		}
 	}
 }
 

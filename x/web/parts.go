@@ -112,16 +112,21 @@ type looker struct{ *poll.Poller }
 // patience is how long a request waits for a look that has been begun for it.
 const patience = 2 * time.Second
 
-// Latest waits for the first look, if there has been none; if that takes too long, nothing is known.
+// Latest is no older than what people take for now. While nobody looks the poller looks seldom: who comes then waits for a look of
+// their own.
 func (l looker) Latest() *poll.Snapshot {
-	if s := l.Poller.Latest(); s != nil {
+	const now = 3 * time.Second
+	s := l.Poller.Latest()
+	if s != nil && (s.Err != nil || time.Since(s.At) < now) {
 		return s
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	s, err := l.Fresh(ctx, time.Time{})
-	if err != nil {
-		return &poll.Snapshot{At: time.Now(), Err: errors.New("it has not answered yet")}
+	if fresh, err := l.Fresh(ctx, time.Now().Add(-now)); err == nil {
+		return fresh
+	}
+	if s == nil {
+		s = &poll.Snapshot{At: time.Now(), Err: errors.New("it has not answered yet")}
 	}
 	return s
 }

@@ -88,9 +88,9 @@ func spark(class string, values []float64) template.HTML {
 		pen = "L"
 	}
 	closeArea(&area, pen, from, width)
-	return template.HTML(fmt.Sprintf(
-		`<svg class="spark %s" viewBox="0 0 120 28" preserveAspectRatio="none" aria-hidden="true"><path class="area" d="%s"/><path class="line" d="%s"/></svg>`,
-		template.HTMLEscapeString(class), area.String(), line.String()))
+	return template.HTML(`<svg class="spark ` + template.HTMLEscapeString(class) +
+		`" viewBox="0 0 120 28" preserveAspectRatio="none" aria-hidden="true"><path class="area" d="` + area.String() +
+		`"/><path class="line" d="` + line.String() + `"/></svg>`)
 }
 
 // closeArea ends the area under a line down to its ground, if one was begun.

@@ -60,8 +60,7 @@ func (u *UI) when(t time.Time) template.HTML {
 	}
 	t = t.UTC()
 	// Both texts consist of digits, letters and spaces.
-	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s UTC">%s</time>`,
-		t.Format(time.RFC3339), show.Time(t), show.From(u.now(), t)))
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `" title="` + show.Time(t) + ` UTC">` + show.From(u.now(), t) + `</time>`)
 }
 
 // args makes the argument of a part of pages, of pairs of a name and a value.

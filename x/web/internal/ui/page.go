@@ -139,7 +139,7 @@ func badForm(err error) error {
 // failure is the page that tells of an error.
 func (u *UI) failure(r *http.Request, err error) *view {
 	var known *httpError
-	status := http.StatusInternalServerError
+	var status int
 	switch {
 	case errors.As(err, &known):
 		status = known.status
