@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/ui"
 )
@@ -44,14 +45,16 @@ func New(opts Options) *Handler {
 	if err != nil {
 		panic("web: " + err.Error()) // Check has passed it
 	}
+	operations := bulk.New(bulk.Config{Inspector: inspector, Logger: opts.Logger, Seen: opts.seen()})
 	pages = ui.New(ui.Config{
-		Root: opts.RootPath, Inspector: inspector, Client: asynq.NewClient(shared), Poller: poller, Gate: guard, Events: poller.Events, Logger: opts.Logger,
+		Root: opts.RootPath, Inspector: inspector, Client: asynq.NewClient(shared), Poller: poller, Gate: guard, Events: poller.Events,
+		Bulk: operations, Logger: opts.Logger, Redact: opts.Redact, PayloadText: opts.payloadText(), ResultText: opts.resultText(),
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
 
 	h := &Handler{Handler: guard.Wrap(http.StripPrefix(opts.RootPath, mux)), root: opts.RootPath}
-	h.close = append(h.close, func() error { poller.Close(); return nil })
+	h.close = append(h.close, operations.Close, func() error { poller.Close(); return nil })
 	if owned {
 		h.close = append(h.close, client.Close)
 	}
