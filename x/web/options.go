@@ -164,3 +164,35 @@ func (o Options) access() access.Config {
 		MaxBody: o.MaxBody, Logger: o.Logger, RootPath: o.RootPath,
 	}
 }
+
+// payloadText is the PayloadFormatter as the pages take it; nil if there is none.
+func (o Options) payloadText() func(string, []byte) (string, bool) {
+	if o.PayloadFormatter == nil {
+		return nil
+	}
+	return func(taskType string, data []byte) (string, bool) {
+		return o.PayloadFormatter.FormatPayload(taskType, data), true
+	}
+}
+
+// resultText is the ResultFormatter as the pages take it; nil if there is none.
+func (o Options) resultText() func(string, []byte) (string, bool) {
+	if o.ResultFormatter == nil {
+		return nil
+	}
+	return func(taskType string, data []byte) (string, bool) {
+		return o.ResultFormatter.FormatResult(taskType, data), true
+	}
+}
+
+// seen is a task as filters see it, with what Redact leaves of it; nil if all is shown.
+func (o Options) seen() func(*asynq.TaskInfo) *asynq.TaskInfo {
+	if o.Redact == nil {
+		return nil
+	}
+	return func(t *asynq.TaskInfo) *asynq.TaskInfo {
+		c := *t
+		c.Payload, c.Result = o.Redact(t.Queue, t.Type, t.Payload), o.Redact(t.Queue, t.Type, t.Result)
+		return &c
+	}
+}

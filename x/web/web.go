@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -36,7 +37,7 @@ func New(opts Options) *Handler {
 	shared := asynq.WithNamespace(asynq.SharedRedisClient(client), namespace)
 	p := &parts{opts: opts, redis: client, inspector: asynq.NewInspector(shared), client: asynq.NewClient(shared)}
 	p.poller = poll.New(poll.Config{Source: poll.NewSource(p.inspector, client), Interval: opts.PollInterval, Logger: opts.Logger})
-	p.bulk = bulk.New(bulk.Config{Inspector: p.inspector, Logger: opts.Logger})
+	p.bulk = bulk.New(bulk.Config{Inspector: p.inspector, Logger: opts.Logger, Seen: opts.seen()})
 
 	rules := opts.access()
 	rules.Page = func(w http.ResponseWriter, r *http.Request, status int, title, detail string) {
@@ -46,7 +47,8 @@ func New(opts Options) *Handler {
 		panic("web: " + err.Error()) // Check has passed it
 	}
 	p.pages = ui.New(ui.Config{
-		Root: opts.RootPath, Inspector: p.inspector, Client: p.client, Poller: looker{p.poller}, Gate: p.guard, Events: p.poller.Events, Logger: opts.Logger,
+		Root: opts.RootPath, Inspector: p.inspector, Client: p.client, Poller: looker{p.poller}, Gate: p.guard, Events: p.poller.Events,
+		Bulk: p.bulk, Logger: opts.Logger, Redact: opts.Redact, PayloadText: opts.payloadText(), ResultText: opts.resultText(),
 	})
 	p.poller.Start()
 	return &Handler{
@@ -54,11 +56,11 @@ func New(opts Options) *Handler {
 		root:  opts.RootPath,
 		close: sync.OnceValue(func() error {
 			p.poller.Close()
-			p.bulk.Close()
-			if !owned {
-				return nil
+			err := p.bulk.Close()
+			if owned {
+				err = errors.Join(err, client.Close())
 			}
-			return client.Close()
+			return err
 		}),
 	}
 }

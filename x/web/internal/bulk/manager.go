@@ -37,6 +37,9 @@ type Config struct {
 	Keep      time.Duration    // for which ended operations are remembered; 0: an hour
 	Now       func() time.Time // nil: time.Now
 	Logger    *slog.Logger     // nil: slog.Default()
+
+	// Seen is a task as filters see it, where that is not all of it; it must not change the task. Nil: as it is.
+	Seen func(*asynq.TaskInfo) *asynq.TaskInfo
 }
 
 // Manager carries operations out, each in the background, and remembers those that have ended for a while. It is safe for concurrent

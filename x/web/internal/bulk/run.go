@@ -70,7 +70,7 @@ func (m *Manager) turn(ctx context.Context, op *operation) (err error) {
 func (m *Manager) matching(ctx context.Context, op *operation) error {
 	p, i := &op.plan, m.cfg.Inspector
 	var matched atomic.Int64
-	f := p.taskFilter()
+	f := p.taskFilter(m.cfg.Seen)
 	match := f.Match
 	f.Match = func(t *asynq.TaskInfo) bool {
 		ok := match == nil || match(t)
@@ -164,7 +164,7 @@ func (m *Manager) Count(ctx context.Context, spec Spec, bound int) (Count, error
 		n, err := m.size(ctx, &p)
 		return Count{N: n, Complete: true}, err
 	}
-	f, c := p.taskFilter(), Count{Complete: true}
+	f, c := p.taskFilter(m.cfg.Seen), Count{Complete: true}
 	f.MaxScan = max(bound, 1)
 	f.Looked = func(n int) { c.Looked = n }
 	for _, err := range m.cfg.Inspector.Tasks(ctx, p.Queue, p.state, f) {

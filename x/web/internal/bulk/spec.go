@@ -110,9 +110,12 @@ func (s Spec) plan() (plan, error) {
 	return plan{Spec: s, state: state, filter: f}, nil
 }
 
-// taskFilter is the filter of the plan for the Inspector.
-func (p *plan) taskFilter() asynq.TaskFilter {
+// taskFilter is the filter of the plan for the Inspector; seen is Config.Seen.
+func (p *plan) taskFilter(seen func(*asynq.TaskInfo) *asynq.TaskInfo) asynq.TaskFilter {
 	f := p.filter.TaskFilter()
 	f.Group = p.Group
+	if match := f.Match; match != nil && seen != nil {
+		f.Match = func(t *asynq.TaskInfo) bool { return match(seen(t)) }
+	}
 	return f
 }

@@ -4,12 +4,14 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"strings"
 )
 
 // flash is one sentence that the next page says: what came of the change before it.
 type flash struct {
-	Text string
-	Bad  bool
+	Text           string
+	Bad            bool
+	Link, LinkText string // a page with more about it, below the root path
 }
 
 const flashCookie = "asynq_said"
@@ -19,6 +21,9 @@ func (u *UI) say(w http.ResponseWriter, r *http.Request, f flash) {
 	const most = 1000 // a cookie has room for 4,096 bytes
 	if runes := []rune(f.Text); len(runes) > most {
 		f.Text = string(runes[:most]) + "…"
+	}
+	if len(f.Link) > most {
+		f.Link = "" // it is long names that do not fit
 	}
 	text, err := json.Marshal(f)
 	if err != nil {
@@ -41,6 +46,9 @@ func takeFlash(w http.ResponseWriter, r *http.Request, root string) *flash {
 	var f flash
 	if json.Unmarshal(text, &f) != nil || f.Text == "" {
 		return nil
+	}
+	if !strings.HasPrefix(f.Link, "/") || strings.HasPrefix(f.Link, "//") {
+		f.Link = ""
 	}
 	return &f
 }

@@ -43,6 +43,14 @@ func (u *UI) funcs() template.FuncMap {
 		"when":    u.when,
 		"day":     show.Day,
 
+		"visible":   show.Visible,
+		"clip":      show.Clip,
+		"exact":     func(t time.Time) string { return show.Time(t.UTC()) + " UTC" },
+		"pick":      pick,
+		"term":      term,
+		"meter":     meter,
+		"stateHint": func(state string) string { return stateHints[state] },
+
 		"stateBar": stateBar,
 		"spark":    spark,
 		"dayBar":   dayBar,

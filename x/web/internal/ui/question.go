@@ -10,8 +10,8 @@ type question struct {
 	Action string  // path that the form is sent to
 	Fields []field // what is sent with it
 	Type   string  // what must be typed to go on; empty: nothing
-	Button string
-	Wrong  string // what is wrong with the answer before
+	Button string  // empty: there is nothing to do, and the text says why
+	Wrong  string  // what is wrong with the answer before
 	Back   string
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 )
 
@@ -20,7 +21,13 @@ type Config struct {
 	Poller    Poller
 	Gate      Gate
 	Events    http.HandlerFunc // the event stream of the poller
+	Bulk      *bulk.Manager
 	Logger    *slog.Logger
+
+	// Redact is what may be shown of a payload or a result; nil: all. It must not change its argument.
+	Redact func(queue, typename string, data []byte) []byte
+	// PayloadText and ResultText make text of bytes, or say that they do not; nil: nobody does.
+	PayloadText, ResultText func(typename string, data []byte) (string, bool)
 }
 
 // Poller is what the pages need of poll.Poller.
@@ -66,6 +73,14 @@ func (u *UI) route() {
 		"/{$}":    u.overview,
 		"/queues": u.queues,
 		"/queue":  u.queue,
+
+		"/tasks":      u.tasks,
+		"/search":     u.search,
+		"/task":       u.task,
+		"/edit":       u.edit,
+		"/enqueue":    u.enqueue,
+		"/operations": u.operations,
+		"/operation":  u.operation,
 	}
 	for path, page := range pages {
 		u.mux.HandleFunc("GET "+path, u.page(page))
@@ -73,12 +88,19 @@ func (u *UI) route() {
 	changes := map[string]func(http.ResponseWriter, *http.Request) (*view, error){
 		"/queue": u.changeQueue,
 		"/theme": u.setTheme,
+
+		"/tasks":     u.changeTasks,
+		"/task":      u.changeTask,
+		"/edit":      u.saveEdit,
+		"/enqueue":   u.sendEnqueue,
+		"/operation": u.changeOperation,
 	}
 	for path, change := range changes {
 		u.mux.HandleFunc("POST "+path, u.change(change))
 	}
 	u.mux.HandleFunc("GET /events", u.events)
 	u.mux.HandleFunc("GET /series", u.series)
+	u.mux.HandleFunc("GET /download", u.download)
 	u.mux.Handle("GET /static/", http.StripPrefix("/static/", assets))
 	u.mux.HandleFunc("/", u.page(func(r *http.Request) (*view, error) {
 		return nil, notFound("There is no page %s.", r.URL.Path)

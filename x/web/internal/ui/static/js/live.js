@@ -31,11 +31,11 @@ function seen(snapshot) {
   if (snapshot.error && !busy()) document.body.dispatchEvent(new CustomEvent("snapshot"));
 }
 
-// busy says that a page that changed now would be in the way: tasks are picked, text is marked, something is being typed.
+// busy says that a page that changed now would be in the way: tasks are picked, something is unfolded, text is marked, something is being typed.
 function busy() {
   const main = document.getElementById("main");
   const focus = document.activeElement;
-  if (main.querySelector("input[name=id]:checked")) return true;
+  if (main.querySelector("input[name=id]:checked, details[open]")) return true;
   if (main.contains(focus) && focus.matches("input:not([type=checkbox]), textarea, select")) return true;
   const marked = document.getSelection();
   return !marked.isCollapsed && main.contains(marked.anchorNode);

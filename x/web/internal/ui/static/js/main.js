@@ -5,9 +5,13 @@ import { answerQuestions } from "./question.js";
 import { countTimes } from "./times.js";
 import { drawCharts } from "./charts.js";
 import { listenToKeys } from "./keys.js";
+import { pickTasks } from "./pick.js";
+import { goOnSearching } from "./search.js";
 
 follow();
 answerQuestions();
 countTimes();
 drawCharts();
 listenToKeys();
+pickTasks();
+goOnSearching();

@@ -1,0 +1,206 @@
+// Package search looks for tasks through queues and states, in short parts that go on where the one before ended.
+package search
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/filter"
+)
+
+// Search is where tasks are looked for, and which.
+type Search struct {
+	Queues []string          // empty: all
+	States []asynq.TaskState // empty: all
+	Group  string            // only of aggregating tasks; empty: all
+	Filter *filter.Filter
+
+	// Seen is the task as the filter sees it; nil: as it is. It must not change the task.
+	Seen func(*asynq.TaskInfo) *asynq.TaskInfo
+}
+
+// Part is what one call has found.
+type Part struct {
+	Tasks  []*asynq.TaskInfo
+	Next   string // where the next part goes on; empty: there is nothing behind this one
+	Looked int    // tasks looked at for this part
+	Total  int    // tasks that there are to look at in all parts, as of now
+	Errors []QueueError
+}
+
+// QueueError says that a queue could not be searched.
+type QueueError struct {
+	Queue string
+	Err   error
+}
+
+// Bounds are those of one part. A part ends at the first that is reached, but for what one call of Redis brings.
+type Bounds struct {
+	Found  int // tasks found
+	Looked int // tasks looked at
+	Time   time.Duration
+}
+
+// stride is how many tasks are looked at before the clock is.
+const stride = 1000
+
+// held bounds the tasks that one call returns: each may have a payload of megabytes.
+const held = 50
+
+// spot is where a search goes on.
+type spot struct {
+	Of    uint64 `json:"o"` // a hash of what is searched for
+	Queue []byte `json:"q"`
+	State int    `json:"s"`
+	After string `json:"a"` // the cursor within the queue and state
+}
+
+func (s *Search) hash() uint64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%q %v %q %q", s.Queues, s.States, s.Group, s.Filter.String()) // a hash takes all
+	return h.Sum64()
+}
+
+func (p spot) String() string {
+	text, _ := json.Marshal(p) // there is nothing in it that could fail
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+func (s *Search) spot(cursor string) (p spot, err error) {
+	if cursor == "" {
+		return p, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err == nil {
+		err = json.Unmarshal(raw, &p)
+	}
+	if err != nil || p.Of != s.hash() || !slices.Contains(s.states(), asynq.TaskState(p.State)) {
+		return p, asynq.ErrCursor
+	}
+	return p, nil
+}
+
+func (s *Search) states() []asynq.TaskState {
+	if len(s.States) == 0 {
+		return filter.AllStates
+	}
+	return s.States
+}
+
+// TaskFilter is the filter as the Inspector takes it.
+func (s *Search) TaskFilter() asynq.TaskFilter {
+	f := s.Filter.TaskFilter()
+	if match := f.Match; match != nil && s.Seen != nil {
+		f.Match = func(t *asynq.TaskInfo) bool { return match(s.Seen(t)) }
+	}
+	return f
+}
+
+// place is a queue and a state to look at.
+type place struct {
+	queue string
+	state asynq.TaskState
+	n     int
+}
+
+// places are those that may hold what is searched for, in the order in which they are looked at.
+func (s *Search) places(infos []asynq.QueueInfoResult, part *Part) []place {
+	var places []place
+	for _, q := range infos {
+		switch {
+		case !s.Filter.MayMatch(q.Queue, 0):
+			continue
+		case q.Err != nil:
+			part.Errors = append(part.Errors, QueueError{q.Queue, q.Err})
+			continue
+		}
+		for _, state := range s.states() {
+			if n := CountOf(q.Info, state); n > 0 && s.Filter.MayMatch(q.Queue, state) {
+				part.Total += n
+				places = append(places, place{q.Queue, state, n})
+			}
+		}
+	}
+	return places
+}
+
+// Part searches on from a cursor; an empty one is the beginning. The error is asynq.ErrCursor if the cursor is not one of this search, or
+// what Redis said; where only some queues cannot be searched, the part tells.
+func (s *Search) Part(ctx context.Context, i *asynq.Inspector, cursor string, most Bounds) (*Part, error) {
+	at, err := s.spot(cursor)
+	if err != nil {
+		return nil, err
+	}
+	until := time.Now().Add(most.Time)
+	infos, err := i.WithMemorySamples(0).QueueInfos(ctx, s.Queues...)
+	if err != nil {
+		return nil, err
+	}
+	part := &Part{}
+	resumed := cursor == ""
+	for _, p := range s.places(infos, part) {
+		after := ""
+		if !resumed { // the place may be empty by now: then those behind it are next
+			order := slices.Index(s.states(), p.state) - slices.Index(s.states(), asynq.TaskState(at.State))
+			if p.queue < string(at.Queue) || p.queue == string(at.Queue) && order < 0 {
+				continue
+			}
+			if p.queue == string(at.Queue) && order == 0 {
+				after = at.After
+			}
+			resumed = true
+		}
+		for more := true; more; {
+			if len(part.Tasks) >= most.Found || part.Looked >= most.Looked || part.Looked > 0 && time.Now().After(until) {
+				part.Next = spot{Of: s.hash(), Queue: []byte(p.queue), State: int(p.state), After: after}.String()
+				return part, nil
+			}
+			f := s.TaskFilter()
+			f.MaxScan = min(stride, most.Looked-part.Looked)
+			if p.state == asynq.TaskStateAggregating {
+				f.Group = s.Group
+			}
+			page, err := i.TasksAfter(ctx, p.queue, p.state, f, after, min(most.Found-len(part.Tasks), held))
+			switch {
+			case errors.Is(err, asynq.ErrQueueNotFound): // it has gone meanwhile
+				more = false
+			case errors.Is(err, asynq.ErrCursor) || ctx.Err() != nil:
+				return nil, err
+			case err != nil:
+				part.Errors = append(part.Errors, QueueError{p.queue, err})
+				more = false
+			default:
+				part.Tasks, part.Looked = append(part.Tasks, page.Tasks...), part.Looked+page.Looked
+				after, more = page.Next, page.Next != ""
+			}
+		}
+	}
+	return part, nil
+}
+
+// CountOf is how many tasks of a queue are in a state.
+func CountOf(q *asynq.QueueInfo, state asynq.TaskState) int {
+	switch state {
+	case asynq.TaskStateActive:
+		return q.Active
+	case asynq.TaskStatePending:
+		return q.Pending
+	case asynq.TaskStateScheduled:
+		return q.Scheduled
+	case asynq.TaskStateRetry:
+		return q.Retry
+	case asynq.TaskStateArchived:
+		return q.Archived
+	case asynq.TaskStateCompleted:
+		return q.Completed
+	default:
+		return q.Aggregating
+	}
+}

@@ -1,0 +1,87 @@
+package ui
+
+import (
+	"net/http"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/show"
+)
+
+// editBody is the form for the payload of a scheduled task.
+type editBody struct {
+	*asynq.TaskInfo
+	Payload payloadForm
+}
+
+// whole is a task of which all may be used, not only looked at.
+func (u *UI) whole(r *http.Request, queue, id string) (*asynq.TaskInfo, error) {
+	t, err := u.findTask(r, queue, id)
+	if err != nil {
+		return nil, err
+	}
+	if _, redacted := u.redact(t.Queue, t.Type, t.Payload); redacted {
+		return nil, &httpError{http.StatusForbidden, "The payload of this task is not shown in full, so it can be neither edited nor copied here."}
+	}
+	if len(t.Payload) > mostEdited {
+		return nil, &httpError{http.StatusRequestEntityTooLarge, "The payload has " + show.Bytes(int64(len(t.Payload))) + ": that is too large for a form."}
+	}
+	return t, nil
+}
+
+// edit is the form for a payload.
+func (u *UI) edit(r *http.Request) (*view, error) {
+	if !u.Gate.Can(r, access.TaskEdit) {
+		return nil, &httpError{http.StatusForbidden, "Your role does not include editing tasks."}
+	}
+	t, err := u.whole(r, r.URL.Query().Get("queue"), r.URL.Query().Get("id"))
+	if err != nil {
+		return nil, err
+	}
+	if t.State != asynq.TaskStateScheduled {
+		return nil, &httpError{http.StatusConflict, "The task is " + t.State.String() + ": only the payload of a scheduled one can be changed. Clone it instead."}
+	}
+	return editView(&editBody{TaskInfo: t, Payload: payloadFormOf(t.Payload)}), nil
+}
+
+func editView(body *editBody) *view {
+	v := &view{Template: "edit", Title: "Edit " + body.ID, Nav: "/queues", Still: true, Body: body}
+	if body.Payload.Wrong != "" {
+		v.Status = http.StatusUnprocessableEntity
+	}
+	return v
+}
+
+// saveEdit replaces the payload.
+func (u *UI) saveEdit(w http.ResponseWriter, r *http.Request) (*view, error) {
+	queue, id := r.PostForm.Get("queue"), r.PostForm.Get("id")
+	action := access.Action{Verb: access.TaskEdit, Queue: queue, TaskID: id, Count: 1}
+	if !u.Gate.Allow(w, r, action) {
+		return nil, nil
+	}
+	t, err := u.whole(r, queue, id)
+	if err != nil {
+		return nil, err
+	}
+	body := &editBody{TaskInfo: t, Payload: payloadForm{Text: r.PostForm.Get("payload"), Encoding: r.PostForm.Get("encoding")}}
+	if tidy := r.PostForm.Get("tidy"); tidy != "" {
+		body.Payload.tidy(tidy)
+		return editView(body), nil
+	}
+	data, err := body.Payload.bytes()
+	if err != nil {
+		body.Payload.Wrong = err.Error()
+		return editView(body), nil
+	}
+	inspector, cancel := u.inspector(r)
+	defer cancel()
+	err = inspector.UpdateTaskPayload(queue, id, data)
+	u.Gate.Done(r, action, err)
+	u.Poller.Wake()
+	if err != nil {
+		body.Payload.Wrong = sentence(err.Error())
+		return editView(body), nil
+	}
+	u.say(w, r, flash{Text: "The task has its new payload."})
+	return u.to(w, r, "/task", "queue", queue, "id", id)
+}

@@ -1,0 +1,185 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/filter"
+	"github.com/asynq-go/asynq/x/web/internal/search"
+)
+
+// searchBody is a part of what a search finds.
+type searchBody struct {
+	Filter       filterBox
+	Queue, State string
+	Queues       []string
+	States       []string
+	Asked        bool // something is searched for
+	Rows         []taskRow
+	Kinds        []kindButton
+	Found        int // in all parts
+	Looked       int // in all parts
+	Total        int
+	Next         string // the URL of the next part
+	Full         bool   // this part ended because it found enough
+	Errors       []search.QueueError
+	ByID         bool // the ID of a task was searched for, and found at once
+	Examples     []string
+}
+
+// searchBounds are those of one part. A page without scripts shows one; with them the parts are shorter, and follow one another.
+var (
+	searchBounds = search.Bounds{Found: 50, Looked: 100_000, Time: 1500 * time.Millisecond}
+	partBounds   = search.Bounds{Found: 50, Looked: 20_000, Time: 400 * time.Millisecond}
+)
+
+// partHeader marks requests of the script that goes on searching.
+const partHeader = "X-Search-Part"
+
+var searchExamples = []string{
+	`type:email:*`, `state:retry error:"timed out"`, `payload:user_id=42`, `state:archived age<1h`, `retried>=3 -type:report:*`, `size>100kB`,
+}
+
+// search is the page that looks for tasks in all queues and states.
+func (u *UI) search(r *http.Request) (*view, error) {
+	q := r.URL.Query()
+	body := &searchBody{Queue: q.Get("queue"), State: q.Get("state"), States: stateNames, Examples: searchExamples}
+	for _, queue := range u.Poller.Latest().Queues {
+		body.Queues = append(body.Queues, queue.Name)
+	}
+	v := &view{Template: "search", Title: "Search", Nav: "/search", Still: true, Body: body}
+	var f *filter.Filter
+	if body.Filter, f = filterBoxOf(q.Get("filter")); f == nil {
+		v.Status = http.StatusUnprocessableEntity
+		return v, nil
+	}
+	s := &search.Search{Filter: f, Seen: u.seen}
+	if body.Queue != "" {
+		s.Queues = []string{body.Queue}
+	}
+	if body.State != "" {
+		state, ok := filter.ParseState(body.State)
+		if !ok {
+			return nil, invalid("There is no state %q.", body.State)
+		}
+		s.States = []asynq.TaskState{state}
+	}
+	if body.Asked = !f.Empty() || body.Queue != "" || body.State != ""; !body.Asked {
+		return v, nil
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
+	defer cancel()
+	if q.Get("cursor") == "" {
+		tasks, sole := u.byID(ctx, f, s)
+		body.Rows, body.ByID = u.taskRows(tasks), len(tasks) > 0
+		if sole {
+			body.Found = len(tasks)
+			body.Kinds = u.kinds(r, filter.AllStates...)
+			return v, nil
+		}
+	}
+	return v, u.searchPart(ctx, r, s, body)
+}
+
+func (u *UI) searchPart(ctx context.Context, r *http.Request, s *search.Search, body *searchBody) error {
+	q := r.URL.Query()
+	bounds := searchBounds
+	if r.Header.Get(partHeader) != "" {
+		bounds = partBounds
+	}
+	part, err := s.Part(ctx, u.Inspector, q.Get("cursor"), bounds)
+	if errors.Is(err, asynq.ErrCursor) {
+		return invalid("This address does not lead into a search any more: search again.")
+	}
+	if err != nil {
+		return err
+	}
+	for _, row := range u.taskRows(part.Tasks) {
+		if !slices.ContainsFunc(body.Rows, func(known taskRow) bool { return known.Queue == row.Queue && known.ID == row.ID }) {
+			body.Rows = append(body.Rows, row)
+		}
+	}
+	states := s.States
+	if len(states) == 0 {
+		states = filter.AllStates
+	}
+	body.Kinds = u.kinds(r, states...)
+	body.Errors = part.Errors
+	body.Looked = number(q, "looked", 0, 1<<40) + part.Looked
+	body.Found = number(q, "found", 0, 1<<40) + len(body.Rows)
+	body.Total = max(part.Total, body.Looked)
+	body.Full = len(part.Tasks) >= bounds.Found
+	if part.Next != "" {
+		next := url.Values{"cursor": {part.Next}, "looked": {strconv.Itoa(body.Looked)}, "found": {strconv.Itoa(body.Found)}}
+		for name, value := range map[string]string{"filter": body.Filter.Text, "queue": body.Queue, "state": body.State} {
+			if value != "" {
+				next.Set(name, value)
+			}
+		}
+		body.Next = u.Root + "/search?" + next.Encode()
+	}
+	return nil
+}
+
+// sole is a filter of one term: an ID, or a word.
+var sole = regexp.MustCompile(`^(id[:=])?([^\s:=<>()*?"!-][^\s:=<>()*?"!]*|"(?:[^"\\]|\\.)*")$`)
+
+// mostAsked is how many queues are asked for an ID at once.
+const mostAsked = 300
+
+// byID finds the tasks with an ID, if a filter is nothing but that, without looking at any others. If it says that it is an ID, there are no
+// others.
+func (u *UI) byID(ctx context.Context, f *filter.Filter, s *search.Search) (tasks []*asynq.TaskInfo, only bool) {
+	m := sole.FindStringSubmatch(f.String())
+	if m == nil {
+		return nil, false
+	}
+	id := m[2]
+	if strings.HasPrefix(id, `"`) {
+		var err error
+		if id, err = strconv.Unquote(id); err != nil {
+			return nil, false
+		}
+	}
+	queues := s.Queues
+	if len(queues) == 0 {
+		for _, q := range u.Poller.Latest().Queues {
+			queues = append(queues, q.Name)
+		}
+	}
+	if id == "" || len(queues) > mostAsked {
+		return nil, false
+	}
+	inspector := u.Inspector.WithContext(ctx)
+	found := make([]*asynq.TaskInfo, len(queues))
+	failed := make([]bool, len(queues))
+	slots := make(chan struct{}, 16)
+	var wg sync.WaitGroup
+	for n, queue := range queues {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			t, err := inspector.GetTaskInfo(queue, id)
+			if err == nil && (len(s.States) == 0 || slices.Contains(s.States, t.State)) {
+				found[n] = t
+			}
+			failed[n] = err != nil && !errors.Is(err, asynq.ErrTaskNotFound) && !errors.Is(err, asynq.ErrQueueNotFound)
+		})
+	}
+	wg.Wait()
+	for _, t := range found {
+		if t != nil {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks, m[1] != "" && len(tasks) > 0 && !slices.Contains(failed, true)
+}

@@ -1,0 +1,40 @@
+// Picks all tasks of a page at once, and copies what a task carries.
+
+export function pickTasks() {
+  prepare();
+  document.addEventListener("htmx:after:swap", prepare);
+  document.addEventListener("change", (event) => {
+    if (!event.target.matches("input[data-all]")) return;
+    for (const box of boxes(event.target)) box.checked = event.target.checked;
+  });
+  document.addEventListener("picked", (event) => {
+    const all = event.target.querySelector("input[data-all]");
+    if (all) mark(all);
+  });
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+    button.lastChild.nodeValue = "Copied";
+    setTimeout(() => (button.lastChild.nodeValue = "Copy"), 1500);
+  });
+}
+
+// prepare shows what works only with scripts.
+function prepare() {
+  for (const all of document.querySelectorAll("input[data-all]")) {
+    all.hidden = false;
+    mark(all);
+  }
+  if (navigator.clipboard) for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
+}
+
+function boxes(all) {
+  return [...all.form.querySelectorAll("input[name=id]")];
+}
+
+function mark(all) {
+  const picked = boxes(all).filter((box) => box.checked).length;
+  all.checked = picked > 0 && picked === boxes(all).length;
+  all.indeterminate = picked > 0 && !all.checked;
+}

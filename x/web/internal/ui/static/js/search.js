@@ -1,0 +1,57 @@
+// Goes on searching by itself: asks for one part after the other and adds what each has found, until there is enough, or all was
+// looked at, or somebody stops it.
+
+const enough = 50; // hits on the page, after which to ask before going on
+
+export async function goOnSearching() {
+  const progress = document.getElementById("progress");
+  if (!progress) return;
+  let stopped = false;
+  const more = document.getElementById("more");
+  more.addEventListener("click", (event) => {
+    if (event.target.closest("[data-stop]")) stopped = true;
+  });
+  let target = enough;
+  for (let next = progress.dataset.next; next && !stopped; ) {
+    more.replaceChildren(stopButton());
+    const part = await load(next);
+    if (!part) break;
+    add(part);
+    next = undefined;
+    const url = part.querySelector("#more a")?.getAttribute("href");
+    more.replaceChildren(...part.querySelector("#more").childNodes);
+    if (url && rows().length < target && !stopped) next = url;
+  }
+}
+
+async function load(url) {
+  try {
+    const response = await fetch(url, { headers: { "X-Search-Part": "yes" } });
+    if (!response.ok) return undefined;
+    return new DOMParser().parseFromString(await response.text(), "text/html");
+  } catch {
+    return undefined; // the link to go on stays
+  }
+}
+
+function rows() {
+  return document.querySelectorAll("#hits tbody tr");
+}
+
+// add puts the hits of a part behind those before.
+function add(part) {
+  document.getElementById("progress").replaceChildren(...part.getElementById("progress").childNodes);
+  const body = document.querySelector("#hits tbody");
+  const found = part.querySelector("#hits tbody");
+  if (body && found) body.append(...found.children);
+  else if (found || !body) document.getElementById("hits")?.replaceWith(part.getElementById("hits") ?? "");
+}
+
+function stopButton() {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "button";
+  button.dataset.stop = "yes";
+  button.textContent = "Stop searching";
+  return button;
+}

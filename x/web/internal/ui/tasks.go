@@ -1,0 +1,222 @@
+package ui
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/filter"
+	"github.com/asynq-go/asynq/x/web/internal/bulk"
+	"github.com/asynq-go/asynq/x/web/internal/search"
+)
+
+// tasksBody is the list of the tasks of one queue in one state.
+type tasksBody struct {
+	Queue, State, Group string
+	Paused              bool
+	Filter              filterBox
+	Counts              []count
+	Total               int // tasks in the state
+	Rows                []taskRow
+	Kinds               []kindButton
+	All                 string // what "all" are, beside the number of them
+	Page, Pages         int    // 0: there are no numbers, because a filter or a group is looked through
+	Size                int
+	Sizes               []int
+	Links               pageLinks
+	Looked              int  // tasks that were looked at for this page, where there is a filter
+	Short               bool // the page ended before it was full
+}
+
+// pageLinks lead to other parts of a list; empty: there is none.
+type pageLinks struct{ First, Back, Next, Last string }
+
+// filterBox is where a filter is typed.
+type filterBox struct {
+	Text   string
+	Wrong  string // what is wrong with it
+	Marks  string // the line, and a mark under the place of the mistake
+	Fields []string
+}
+
+// filterBoxOf reads a filter. It is nil where the text is wrong: the box says what is.
+func filterBoxOf(text string) (filterBox, *filter.Filter) {
+	box := filterBox{Text: text, Fields: filter.Fields()}
+	f, err := filter.Parse(text)
+	var syntax *filter.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		box.Wrong, box.Marks = sentence(syntax.Msg), syntax.Pointer()
+		return box, nil
+	case err != nil:
+		box.Wrong = sentence(err.Error())
+		return box, nil
+	}
+	return box, f
+}
+
+// kindButton is one change that tasks can undergo.
+type kindButton struct {
+	Kind       bulk.Kind
+	Name, Icon string
+	Asked      bool // it cannot be undone
+}
+
+var kindButtons = map[bulk.Kind]kindButton{
+	bulk.Run:     {bulk.Run, "Run", "play", false},
+	bulk.Archive: {bulk.Archive, "Archive", "archive", false},
+	bulk.Delete:  {bulk.Delete, "Delete", "trash", true},
+	bulk.Cancel:  {bulk.Cancel, "Cancel", "cancel", false},
+}
+
+// kinds are the changes of tasks in these states that who asks may make.
+func (u *UI) kinds(r *http.Request, states ...asynq.TaskState) []kindButton {
+	var all []kindButton
+	for _, kind := range []bulk.Kind{bulk.Run, bulk.Archive, bulk.Cancel, bulk.Delete} {
+		fits := slices.ContainsFunc(states, func(s asynq.TaskState) bool { return slices.Contains(bulk.Kinds(s), kind) })
+		if fits && u.Bulk != nil && u.Gate.Can(r, verbs[kind]) {
+			all = append(all, kindButtons[kind])
+		}
+	}
+	return all
+}
+
+// Bounds of one page of tasks.
+const (
+	defaultSize = 30
+	mostSize    = 200
+	mostLooked  = 20_000 // tasks that one page of a filter looks at
+)
+
+// number reads a positive number of the query.
+func number(q url.Values, name string, otherwise, most int) int {
+	n, err := strconv.Atoi(q.Get(name))
+	if err != nil || n < 1 {
+		return otherwise
+	}
+	return min(n, most)
+}
+
+// tasks is the page of the tasks of one queue in one state.
+func (u *UI) tasks(r *http.Request) (*view, error) {
+	q := r.URL.Query()
+	body := &tasksBody{Queue: q.Get("queue"), State: q.Get("state"), Group: q.Get("group"), Sizes: []int{defaultSize, 100, mostSize}}
+	if body.Queue == "" {
+		return nil, invalid("Say which queue: /tasks?queue=default&state=pending. To look through all of them, search.")
+	}
+	if body.State == "" {
+		body.State = asynq.TaskStatePending.String()
+	}
+	state, ok := filter.ParseState(body.State)
+	if !ok {
+		return nil, invalid("There is no state %q: a task is %s.", body.State, "active, pending, scheduled, retry, aggregating, archived or completed")
+	}
+	if state != asynq.TaskStateAggregating {
+		body.Group = ""
+	}
+	body.Size = number(q, "size", defaultSize, mostSize)
+	var f *filter.Filter
+	body.Filter, f = filterBoxOf(q.Get("filter"))
+
+	inspector, cancel := u.inspector(r)
+	defer cancel()
+	info, err := inspector.WithMemorySamples(0).GetQueueInfo(body.Queue)
+	if err != nil {
+		return nil, err
+	}
+	body.Counts, body.Total, body.Paused = counts(info), search.CountOf(info, state), info.Paused
+	body.Kinds = u.kinds(r, state)
+	v := &view{Template: "tasks", Title: body.Queue + ": " + body.State, Nav: "/queues", Body: body}
+	switch {
+	case f == nil:
+		v.Status, v.Still = http.StatusUnprocessableEntity, true
+	case !f.Empty() || state == asynq.TaskStateAggregating || q.Get("cursor") != "":
+		body.All = allOf(body, f)
+		v.Still = !f.Empty() || q.Get("cursor") != ""
+		err = u.walked(r, body, state, f)
+	default:
+		body.All = allOf(body, f)
+		err = u.numbered(r, inspector, body, state)
+	}
+	if errors.Is(err, asynq.ErrCursor) {
+		return nil, invalid("This address does not lead to a page of tasks any more: begin with the first one.")
+	}
+	return v, err
+}
+
+// allOf says what a change of all is a change of.
+func allOf(b *tasksBody, f *filter.Filter) string {
+	switch {
+	case !f.Empty():
+		return "that the filter finds"
+	case b.Group != "":
+		return "of the group"
+	default:
+		return ""
+	}
+}
+
+// numbered fills in a page by its number. Redis finds it at once, however many are before it.
+func (u *UI) numbered(r *http.Request, inspector *asynq.Inspector, b *tasksBody, state asynq.TaskState) error {
+	b.Pages = max((b.Total+b.Size-1)/b.Size, 1)
+	b.Page = number(r.URL.Query(), "page", 1, b.Pages)
+	list := map[asynq.TaskState]func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
+		asynq.TaskStateActive: inspector.ListActiveTasks, asynq.TaskStatePending: inspector.ListPendingTasks,
+		asynq.TaskStateScheduled: inspector.ListScheduledTasks, asynq.TaskStateRetry: inspector.ListRetryTasks,
+		asynq.TaskStateArchived: inspector.ListArchivedTasks, asynq.TaskStateCompleted: inspector.ListCompletedTasks,
+	}[state]
+	tasks, err := list(b.Queue, asynq.Page(b.Page), asynq.PageSize(b.Size))
+	if err != nil {
+		return err
+	}
+	b.Rows = u.taskRows(tasks)
+	to := func(page int) string { return u.tasksLink(b, "page", strconv.Itoa(page)) }
+	if b.Page > 1 {
+		b.Links.First, b.Links.Back = to(1), to(b.Page-1)
+	}
+	if b.Page < b.Pages {
+		b.Links.Next, b.Links.Last = to(b.Page+1), to(b.Pages)
+	}
+	return nil
+}
+
+// walked fills in a page from its cursor on, which stays in step whatever comes and goes meanwhile.
+func (u *UI) walked(r *http.Request, b *tasksBody, state asynq.TaskState, f *filter.Filter) error {
+	s := search.Search{Filter: f, Seen: u.seen}
+	tf := s.TaskFilter()
+	tf.Group, tf.MaxScan = b.Group, mostLooked
+	cursor := r.URL.Query().Get("cursor")
+	page, err := u.Inspector.TasksAfter(r.Context(), b.Queue, state, tf, cursor, b.Size)
+	if err != nil {
+		return err
+	}
+	b.Rows = u.taskRows(page.Tasks)
+	if !f.Empty() {
+		b.Looked = page.Looked
+	}
+	if cursor != "" {
+		b.Links.First = u.tasksLink(b, "", "")
+	}
+	if page.Next != "" {
+		b.Links.Next = u.tasksLink(b, "cursor", page.Next)
+		b.Short = len(page.Tasks) < b.Size
+	}
+	return nil
+}
+
+// tasksLink is the URL of another part of the same list.
+func (u *UI) tasksLink(b *tasksBody, name, value string) string {
+	q := url.Values{"queue": {b.Queue}, "state": {b.State}}
+	for name, value := range map[string]string{"group": b.Group, "filter": b.Filter.Text, name: value} {
+		if name != "" && value != "" {
+			q.Set(name, value)
+		}
+	}
+	if b.Size != defaultSize {
+		q.Set("size", strconv.Itoa(b.Size))
+	}
+	return u.Root + "/tasks?" + q.Encode()
+}
