@@ -6,7 +6,10 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/prom"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
 	"github.com/asynq-go/asynq/x/web/internal/ui"
 )
 
@@ -34,6 +37,9 @@ func New(opts Options) *Handler {
 	inspector := asynq.NewInspector(shared)
 	poller := poll.New(poll.Config{Source: poll.NewSource(inspector, client), Interval: opts.PollInterval, Logger: opts.Logger})
 	poller.Start()
+	operations := bulk.New(bulk.Config{Inspector: inspector, Logger: opts.Logger})
+	look := survey.New(survey.Config{Inspector: inspector, Logger: opts.Logger})
+	prometheus := prom.New(opts.PrometheusAddress, opts.Logger)
 
 	var pages *ui.UI
 	rules := opts.access()
@@ -46,12 +52,18 @@ func New(opts Options) *Handler {
 	}
 	pages = ui.New(ui.Config{
 		Root: opts.RootPath, Inspector: inspector, Client: asynq.NewClient(shared), Poller: poller, Gate: guard, Events: poller.Events, Logger: opts.Logger,
+		Bulk: operations, Survey: look, Prometheus: prometheus,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
 
 	h := &Handler{Handler: guard.Wrap(http.StripPrefix(opts.RootPath, mux)), root: opts.RootPath}
-	h.close = append(h.close, func() error { poller.Close(); return nil })
+	h.close = append(h.close, operations.Close, func() error {
+		look.Close()
+		prometheus.Close()
+		poller.Close()
+		return nil
+	})
 	if owned {
 		h.close = append(h.close, client.Close)
 	}

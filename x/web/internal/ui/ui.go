@@ -9,7 +9,10 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/prom"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
 // Config is what the pages need.
@@ -20,7 +23,11 @@ type Config struct {
 	Poller    Poller
 	Gate      Gate
 	Events    http.HandlerFunc // the event stream of the poller
+	Bulk      *bulk.Manager
 	Logger    *slog.Logger
+
+	Survey     *survey.Survey
+	Prometheus *prom.Client // nil: none is configured
 }
 
 // Poller is what the pages need of poll.Poller.
@@ -66,6 +73,12 @@ func (u *UI) route() {
 		"/{$}":    u.overview,
 		"/queues": u.queues,
 		"/queue":  u.queue,
+
+		"/errors": u.errors,
+		"/error":  u.errorKind,
+		"/types":  u.types,
+		"/type":   u.taskType,
+		"/groups": u.groups,
 	}
 	for path, page := range pages {
 		u.mux.HandleFunc("GET "+path, u.page(page))
@@ -73,6 +86,9 @@ func (u *UI) route() {
 	changes := map[string]func(http.ResponseWriter, *http.Request) (*view, error){
 		"/queue": u.changeQueue,
 		"/theme": u.setTheme,
+
+		"/error":  u.changeErrors,
+		"/groups": u.changeGroup,
 	}
 	for path, change := range changes {
 		u.mux.HandleFunc("POST "+path, u.change(change))
