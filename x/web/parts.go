@@ -16,19 +16,23 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/apiv2"
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/prom"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
 	"github.com/asynq-go/asynq/x/web/internal/ui"
 )
 
 // parts is what a Handler is made of.
 type parts struct {
-	opts      Options
-	redis     redis.UniversalClient
-	inspector *asynq.Inspector
-	client    *asynq.Client
-	poller    *poll.Poller
-	bulk      *bulk.Manager
-	guard     *access.Guard
-	pages     *ui.UI
+	opts       Options
+	redis      redis.UniversalClient
+	inspector  *asynq.Inspector
+	client     *asynq.Client
+	poller     *poll.Poller
+	bulk       *bulk.Manager
+	survey     *survey.Survey
+	prometheus *prom.Client
+	guard      *access.Guard
+	pages      *ui.UI
 }
 
 // handler passes each request to the part that it is for. The paths of the APIs hold names, and so must not be cleaned.

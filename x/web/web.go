@@ -11,6 +11,8 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/prom"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
 	"github.com/asynq-go/asynq/x/web/internal/ui"
 )
 
@@ -38,6 +40,8 @@ func New(opts Options) *Handler {
 	p := &parts{opts: opts, redis: client, inspector: asynq.NewInspector(shared), client: asynq.NewClient(shared)}
 	p.poller = poll.New(poll.Config{Source: poll.NewSource(p.inspector, client), Interval: opts.PollInterval, Logger: opts.Logger})
 	p.bulk = bulk.New(bulk.Config{Inspector: p.inspector, Logger: opts.Logger, Seen: opts.seen()})
+	p.survey = survey.New(survey.Config{Inspector: p.inspector, Logger: opts.Logger})
+	p.prometheus = prom.New(opts.PrometheusAddress, opts.Logger)
 
 	rules := opts.access()
 	rules.Page = func(w http.ResponseWriter, r *http.Request, status int, title, detail string) {
@@ -49,6 +53,7 @@ func New(opts Options) *Handler {
 	p.pages = ui.New(ui.Config{
 		Root: opts.RootPath, Inspector: p.inspector, Client: p.client, Poller: looker{p.poller}, Gate: p.guard, Events: p.poller.Events,
 		Bulk: p.bulk, Logger: opts.Logger, Redact: opts.Redact, PayloadText: opts.payloadText(), ResultText: opts.resultText(),
+		Survey: p.survey, Prometheus: p.prometheus,
 	})
 	p.poller.Start()
 	return &Handler{
@@ -56,6 +61,8 @@ func New(opts Options) *Handler {
 		root:  opts.RootPath,
 		close: sync.OnceValue(func() error {
 			p.poller.Close()
+			p.survey.Close()
+			p.prometheus.Close()
 			err := p.bulk.Close()
 			if owned {
 				err = errors.Join(err, client.Close())

@@ -160,7 +160,7 @@ func (m *Manager) Count(ctx context.Context, spec Spec, bound int) (Count, error
 		return Count{}, err
 	case len(p.IDs) > 0:
 		return Count{N: len(p.IDs), Complete: true}, nil
-	case p.filter.Empty():
+	case p.filter.Empty() && p.Match == nil:
 		n, err := m.size(ctx, &p)
 		return Count{N: n, Complete: true}, err
 	}

@@ -33,6 +33,11 @@ type Spec struct {
 	Group  string   // only of aggregating tasks; empty: all groups
 	Filter string   // in the language of x/filter; empty: all
 	IDs    []string // only these; then State, Group and Filter are not used
+
+	// Match has the last word about tasks that the filter lets through, where that is not enough; Like says in words what it is for. A
+	// selection does not ask it.
+	Match func(*asynq.TaskInfo) bool
+	Like  string
 }
 
 // fit are the states whose tasks a kind of change is for.
@@ -116,6 +121,13 @@ func (p *plan) taskFilter(seen func(*asynq.TaskInfo) *asynq.TaskInfo) asynq.Task
 	f.Group = p.Group
 	if match := f.Match; match != nil && seen != nil {
 		f.Match = func(t *asynq.TaskInfo) bool { return match(seen(t)) }
+	}
+	switch match := f.Match; {
+	case p.Match == nil:
+	case match == nil:
+		f.Match = p.Match
+	default:
+		f.Match = func(t *asynq.TaskInfo) bool { return match(t) && p.Match(t) }
 	}
 	return f
 }

@@ -54,6 +54,7 @@ func (u *UI) funcs() template.FuncMap {
 		"stateBar": stateBar,
 		"spark":    spark,
 		"dayBar":   dayBar,
+		"hourBars": hourBars,
 
 		"args": args,
 		"list": func(items ...any) []any { return items },

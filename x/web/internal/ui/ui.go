@@ -11,6 +11,8 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/prom"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
 // Config is what the pages need.
@@ -28,6 +30,8 @@ type Config struct {
 	Redact func(queue, typename string, data []byte) []byte
 	// PayloadText and ResultText make text of bytes, or say that they do not; nil: nobody does.
 	PayloadText, ResultText func(typename string, data []byte) (string, bool)
+	Survey                  *survey.Survey
+	Prometheus              *prom.Client // nil: none is configured
 }
 
 // Poller is what the pages need of poll.Poller.
@@ -81,6 +85,11 @@ func (u *UI) route() {
 		"/enqueue":    u.enqueue,
 		"/operations": u.operations,
 		"/operation":  u.operation,
+		"/errors":     u.errors,
+		"/error":      u.errorKind,
+		"/types":      u.types,
+		"/type":       u.taskType,
+		"/groups":     u.groups,
 	}
 	for path, page := range pages {
 		u.mux.HandleFunc("GET "+path, u.page(page))
@@ -94,6 +103,8 @@ func (u *UI) route() {
 		"/edit":      u.saveEdit,
 		"/enqueue":   u.sendEnqueue,
 		"/operation": u.changeOperation,
+		"/error":     u.changeErrors,
+		"/groups":    u.changeGroup,
 	}
 	for path, change := range changes {
 		u.mux.HandleFunc("POST "+path, u.change(change))

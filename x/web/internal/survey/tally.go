@@ -1,0 +1,189 @@
+package survey
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/show"
+)
+
+const (
+	maxText    = 4 << 10 // bytes of a text that is kept
+	maxTexts   = 8       // of a kind of error
+	maxRefs    = 20      // of a kind of error, and of a task type
+	maxKinds   = 5000    // kinds of errors, and as many task types; a program that makes up names for them makes more
+	printCache = 10_000  // texts whose fingerprints are remembered
+)
+
+// Identify is a short name for errors with the same fingerprint and task type.
+func Identify(text, typename string) string { return identify(show.Fingerprint(text), typename) }
+
+func identify(print, typename string) string {
+	sum := sha256.Sum256([]byte(print + "\x00" + typename))
+	return hex.EncodeToString(sum[:8])
+}
+
+// tally counts what a survey sees.
+type tally struct {
+	at       time.Time
+	extents  []Extent
+	broken   []Broken
+	prints   map[string]string // of texts
+	failures map[failureKey]*failureTally
+	types    map[string]*typeTally
+}
+
+type failureKey struct{ print, typename string }
+
+type place struct {
+	queue string
+	state asynq.TaskState
+}
+
+type failureTally struct {
+	Failure
+	places map[place]int
+	texts  map[string]int
+}
+
+type typeTally struct {
+	Type
+	places map[place]int
+}
+
+func newTally(now time.Time) *tally {
+	return &tally{
+		at: now, prints: make(map[string]string), failures: make(map[failureKey]*failureTally), types: make(map[string]*typeTally),
+	}
+}
+
+func (t *tally) add(task *asynq.TaskInfo) {
+	t.addType(task)
+	if task.LastErr != "" && (task.State == asynq.TaskStateRetry || task.State == asynq.TaskStateArchived) {
+		t.addFailure(task)
+	}
+}
+
+func (t *tally) addType(task *asynq.TaskInfo) {
+	of := t.types[task.Type]
+	if of == nil {
+		if len(t.types) == maxKinds {
+			return
+		}
+		of = &typeTally{Type: Type{Name: strings.Clone(task.Type)}, places: make(map[place]int)}
+		t.types[of.Name] = of
+	}
+	of.N++
+	of.places[place{task.Queue, task.State}]++
+	switch at := task.LastFailedAt; {
+	case task.State == asynq.TaskStateCompleted:
+		if t.at.Sub(task.CompletedAt) < time.Hour {
+			of.LastHour++
+		}
+	case task.State != asynq.TaskStateRetry && task.State != asynq.TaskStateArchived:
+	case !at.IsZero() && (of.Failing.IsZero() || at.Before(of.Failing)):
+		of.Failing = at
+	}
+	of.Tasks = addRef(of.Tasks, task)
+}
+
+func (t *tally) addFailure(task *asynq.TaskInfo) {
+	print, ok := t.prints[task.LastErr]
+	if !ok {
+		print = show.Fingerprint(task.LastErr)
+		if len(t.prints) < printCache && len(task.LastErr) <= maxText {
+			t.prints[task.LastErr] = print
+		}
+	}
+	key := failureKey{print, task.Type}
+	of := t.failures[key]
+	if of == nil {
+		if len(t.failures) == maxKinds {
+			return
+		}
+		of = &failureTally{
+			Failure: Failure{ID: identify(print, task.Type), Print: print, Type: task.Type}, places: make(map[place]int), texts: make(map[string]int),
+		}
+		t.failures[key] = of
+	}
+	of.N++
+	of.places[place{task.Queue, task.State}]++
+	text := task.LastErr
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	if _, known := of.texts[text]; known || len(of.texts) < maxTexts {
+		of.texts[text]++
+	}
+	if at := task.LastFailedAt; !at.IsZero() {
+		if of.First.IsZero() || at.Before(of.First) {
+			of.First = at
+		}
+		if at.After(of.Last) {
+			of.Last = at
+		}
+		if ago := int(max(t.at.Sub(at), 0) / time.Hour); ago < Hours {
+			of.ByHour[Hours-1-ago]++
+		}
+	}
+	of.Tasks = addRef(of.Tasks, task)
+}
+
+// addRef keeps the latest of the tasks.
+func addRef(refs []Ref, task *asynq.TaskInfo) []Ref {
+	at := task.LastFailedAt
+	if task.CompletedAt.After(at) {
+		at = task.CompletedAt
+	}
+	if len(refs) == maxRefs && !at.After(refs[maxRefs-1].At) {
+		return refs
+	}
+	n, _ := slices.BinarySearchFunc(refs, at, func(r Ref, at time.Time) int {
+		if r.At.Before(at) {
+			return 1
+		}
+		return -1 // those of the same time in the order in which they came
+	})
+	refs = slices.Insert(refs, n, Ref{task.Queue, task.ID, task.State, at, task.Retried, task.MaxRetry})
+	return refs[:min(len(refs), maxRefs)]
+}
+
+// result is what was seen so far; the tally may go on.
+func (t *tally) result(whole bool) *Result {
+	r := &Result{At: t.at, Took: time.Since(t.at), Whole: whole, Extents: slices.Clone(t.extents), Broken: slices.Clone(t.broken)}
+	for _, of := range t.failures {
+		f := of.Failure
+		f.Shares, f.Tasks = shares(of.places), slices.Clone(of.Tasks)
+		for text, n := range of.texts {
+			f.Texts = append(f.Texts, Text{text, n})
+		}
+		slices.SortFunc(f.Texts, func(a, b Text) int { return cmp.Or(b.N-a.N, strings.Compare(a.Text, b.Text)) })
+		r.Failures = append(r.Failures, &f)
+	}
+	slices.SortFunc(r.Failures, func(a, b *Failure) int {
+		return cmp.Or(b.N-a.N, strings.Compare(a.Print, b.Print), strings.Compare(a.Type, b.Type))
+	})
+	for _, of := range t.types {
+		typ := of.Type
+		typ.Shares, typ.Tasks = shares(of.places), slices.Clone(of.Tasks)
+		r.Types = append(r.Types, &typ)
+	}
+	slices.SortFunc(r.Types, func(a, b *Type) int { return strings.Compare(a.Name, b.Name) })
+	return r
+}
+
+func shares(places map[place]int) []Share {
+	list := make([]Share, 0, len(places))
+	for p, n := range places {
+		list = append(list, Share{p.queue, p.state, n})
+	}
+	slices.SortFunc(list, func(a, b Share) int {
+		return cmp.Or(b.N-a.N, strings.Compare(a.Queue, b.Queue), int(a.State)-int(b.State))
+	})
+	return list
+}

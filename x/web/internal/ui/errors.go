@@ -1,0 +1,116 @@
+package ui
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/show"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
+)
+
+// errorsBody is the list of kinds of errors.
+type errorsBody struct {
+	Survey            surveyNote
+	Queue, Type, Text string
+	Queues, Types     []string
+	Columns           []column
+	Rows              []errorRow
+	Tasks             int // of all rows, not only of those on this page
+	Pages             pager
+	Filtered          bool
+}
+
+// errorRow is a kind of error as tables show it.
+type errorRow struct {
+	*survey.Failure
+	Message         []show.Part
+	Frames          string
+	N               int // of the queue that was asked for, or of all
+	Retry, Archived int
+	Queues          []string
+	Queue           string // that was asked for
+}
+
+const (
+	errorsAPage = 50
+	// mostQueues is how many queues a row names.
+	mostQueues = 2
+)
+
+func errorRowOf(f *survey.Failure, queue string) errorRow {
+	message, frames, _ := strings.Cut(f.Print, " @ ")
+	row := errorRow{
+		Failure: f, Message: show.Parts(message), Frames: frames, Queue: queue,
+		Retry: survey.Sum(f.Shares, queue, asynq.TaskStateRetry), Archived: survey.Sum(f.Shares, queue, asynq.TaskStateArchived),
+	}
+	row.N = row.Retry + row.Archived
+	for _, s := range f.Shares {
+		if !slices.Contains(row.Queues, s.Queue) {
+			row.Queues = append(row.Queues, s.Queue)
+		}
+	}
+	return row
+}
+
+// Some are the first queues of the row, and More how many others there are.
+func (r errorRow) Some() []string { return r.Queues[:min(len(r.Queues), mostQueues)] }
+
+// More is how many queues the row does not name.
+func (r errorRow) More() int { return max(0, len(r.Queues)-mostQueues) }
+
+// errors is the list of kinds of errors.
+func (u *UI) errors(r *http.Request) (*view, error) {
+	q := r.URL.Query()
+	result, err := u.Survey.Tasks(r.Context())
+	body := errorsBody{
+		Survey: noteOf(result, err, asynq.TaskStateRetry, asynq.TaskStateArchived),
+		Queue:  q.Get("queue"), Type: q.Get("type"), Text: q.Get("text"),
+	}
+	body.Filtered = body.Queue != "" || body.Type != "" || body.Text != ""
+	for _, f := range result.Failures {
+		if !slices.Contains(body.Types, f.Type) {
+			body.Types = append(body.Types, f.Type)
+		}
+		for _, s := range f.Shares {
+			if !slices.Contains(body.Queues, s.Queue) {
+				body.Queues = append(body.Queues, s.Queue)
+			}
+		}
+		if body.admits(f) {
+			row := errorRowOf(f, body.Queue)
+			body.Rows = append(body.Rows, row)
+			body.Tasks += row.N
+		}
+	}
+	slices.Sort(body.Queues)
+	slices.Sort(body.Types)
+	sorts := []sorting[errorRow]{
+		{"error", "Error", "", func(a, b errorRow) int { return strings.Compare(b.Print, a.Print) }},
+		{"tasks", "Tasks", "n", func(a, b errorRow) int { return cmp.Compare(a.N, b.N) }},
+		{"retry", "Retry", "n", func(a, b errorRow) int { return cmp.Compare(a.Retry, b.Retry) }},
+		{"archived", "Archived", "n", func(a, b errorRow) int { return cmp.Compare(a.Archived, b.Archived) }},
+		{"", "Last 24 hours", "", nil},
+		{"last", "Last", "n", func(a, b errorRow) int { return a.Last.Compare(b.Last) }},
+		{"first", "First", "n", func(a, b errorRow) int { return a.First.Compare(b.First) }},
+	}
+	if body.Columns, err = sortRows(u, r, body.Rows, sorts, "tasks"); err != nil {
+		return nil, err
+	}
+	body.Rows, body.Pages, err = pageOf(u, r, body.Rows, errorsAPage)
+	return &view{Template: "errors", Title: "Errors", Nav: "/errors", Body: body}, err
+}
+
+func (b *errorsBody) admits(f *survey.Failure) bool {
+	if b.Queue != "" && survey.Sum(f.Shares, b.Queue, 0) == 0 || b.Type != "" && f.Type != b.Type {
+		return false
+	}
+	if b.Text == "" {
+		return true
+	}
+	text := strings.ToLower(b.Text)
+	return strings.Contains(strings.ToLower(f.Print), text) ||
+		slices.ContainsFunc(f.Texts, func(t survey.Text) bool { return strings.Contains(strings.ToLower(t.Text), text) })
+}

@@ -1,0 +1,154 @@
+package ui
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
+)
+
+// surveyNote says what the counts of a page are counts of.
+type surveyNote struct {
+	survey.Extent
+	At      survey.Result // only for its times
+	None    bool          // nothing was looked at yet
+	Whole   bool
+	Partial bool // there are more tasks than were looked at
+	Broken  []survey.Broken
+	Error   string
+}
+
+func noteOf(r *survey.Result, err error, states ...asynq.TaskState) surveyNote {
+	n := surveyNote{Extent: r.Of(states...), At: survey.Result{At: r.At, Took: r.Took}, None: r.At.IsZero(), Whole: r.Whole, Broken: r.Broken}
+	n.Partial = n.Looked < n.Total
+	if err != nil {
+		n.Error = sentence(err.Error())
+	}
+	return n
+}
+
+// column is a heading of a table by which it can be sorted.
+type column struct {
+	Name, Class string
+	URL         string // empty: not by this one
+	Sorted      string // descending, ascending, or empty
+}
+
+// sorting is a way in which rows can be sorted.
+type sorting[R any] struct {
+	Key, Name, Class string
+	Compare          func(a, b R) int
+}
+
+// sortRows sorts as the parameters sort and up say, the largest first unless up is set.
+func sortRows[R any](u *UI, r *http.Request, rows []R, ways []sorting[R], first string) ([]column, error) {
+	key, up := r.URL.Query().Get("sort"), r.URL.Query().Get("up") != ""
+	if !slices.ContainsFunc(ways, func(w sorting[R]) bool { return w.Key == key && w.Compare != nil }) {
+		key, up = first, false
+	}
+	columns := make([]column, len(ways))
+	for n, way := range ways {
+		columns[n] = column{Name: way.Name, Class: way.Class}
+		if way.Compare == nil {
+			continue
+		}
+		turn := ""
+		if way.Key == key {
+			columns[n].Sorted = "descending"
+			slices.SortStableFunc(rows, func(a, b R) int {
+				if up {
+					return way.Compare(a, b)
+				}
+				return way.Compare(b, a)
+			})
+			if up {
+				columns[n].Sorted = "ascending"
+			} else {
+				turn = "1"
+			}
+		}
+		columns[n].URL = u.with(r, "sort", way.Key, "up", turn, "page", "")
+	}
+	return columns, nil
+}
+
+// with is the URL of the page that was asked for with other parameters; an empty one is left out.
+func (u *UI) with(r *http.Request, pairs ...string) string {
+	q := url.Values{}
+	for name, values := range r.URL.Query() {
+		if len(values) > 0 && values[0] != "" {
+			q.Set(name, values[0])
+		}
+	}
+	for n := 0; n < len(pairs); n += 2 {
+		q.Del(pairs[n])
+		if pairs[n+1] != "" {
+			q.Set(pairs[n], pairs[n+1])
+		}
+	}
+	target := u.Root + r.URL.EscapedPath()
+	if len(q) > 0 {
+		target += "?" + q.Encode()
+	}
+	return target
+}
+
+// pager leads from page to page of a list that is known as a whole.
+type pager struct {
+	From, To, Of   int // rows, from 1
+	Previous, Next string
+}
+
+// pageOf are the rows of the page that the parameter page asks for.
+func pageOf[R any](u *UI, r *http.Request, rows []R, size int) ([]R, pager, error) {
+	page := 1
+	if text := r.URL.Query().Get("page"); text != "" {
+		var err error
+		if page, err = strconv.Atoi(text); err != nil || page < 1 || page > 1_000_000 {
+			return nil, pager{}, invalid("There is no page %q: pages are numbered from 1.", text)
+		}
+	}
+	from := min((page-1)*size, max(0, (len(rows)-1)/size*size))
+	to := min(from+size, len(rows))
+	p := pager{From: from + 1, To: to, Of: len(rows)}
+	if from > 0 {
+		p.Previous = u.with(r, "page", strconv.Itoa(from/size))
+	}
+	if to < len(rows) {
+		p.Next = u.with(r, "page", strconv.Itoa(from/size+2))
+	}
+	return rows[from:to], p, nil
+}
+
+// quoteFilter quotes a text for the filter language.
+func quoteFilter(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r == utf8.RuneError && n == 1 || unicode.IsControl(r):
+			for i := range n {
+				b.WriteString(`\x` + strconv.FormatUint(uint64(s[i])+0x100, 16)[1:])
+			}
+		default:
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	b.WriteByte('"')
+	return b.String()
+}

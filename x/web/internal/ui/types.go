@@ -1,0 +1,269 @@
+package ui
+
+import (
+	"cmp"
+	"html/template"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/prom"
+	"github.com/asynq-go/asynq/x/web/internal/show"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
+)
+
+type typesBody struct {
+	Survey     surveyNote
+	Filter     string
+	Columns    []column
+	Rows       []typeRow
+	Pages      pager
+	States     []string
+	Prometheus prometheusNote
+}
+
+// prometheusNote says why there are no rates.
+type prometheusNote struct {
+	Configured bool
+	Error      string
+}
+
+// typeRow is a task type as tables show it.
+type typeRow struct {
+	*survey.Type
+	Counts           []count
+	Running          int
+	Longest, Average time.Duration // of those that run now
+	Rates            *prom.Rates   // nil: not known
+}
+
+// Kept is how many tasks there are of the type, Failing how many of them have failed.
+func (r typeRow) Kept() int { return r.N }
+
+// In is how many tasks are in a state.
+func (r typeRow) In(state string) int {
+	for _, c := range r.Counts {
+		if c.State == state {
+			return c.N
+		}
+	}
+	return 0
+}
+
+// Search is a filter for the tasks of the type.
+func (r typeRow) Search() string { return "type=" + quoteFilter(r.Name) }
+
+// TookText is how long handlers took on average, in words; empty if that is not known.
+func (r typeRow) TookText() string {
+	d, ok := r.Took()
+	if !ok {
+		return ""
+	}
+	return show.Duration(d)
+}
+
+// Took is how long handlers took on average in the last minutes.
+func (r typeRow) Took() (time.Duration, bool) {
+	if r.Rates == nil || math.IsNaN(r.Rates.Average) {
+		return 0, false
+	}
+	return time.Duration(r.Rates.Average * float64(time.Second)), true
+}
+
+const typesAPage = 100
+
+// types is the list of task types: of tasks that are there, that run, and that Prometheus has heard of.
+func (u *UI) types(r *http.Request) (*view, error) {
+	result, err := u.Survey.Tasks(r.Context())
+	body := typesBody{Survey: noteOf(result, err), Filter: r.URL.Query().Get("name"), States: stateNames, Prometheus: prometheusNote{Configured: u.Prometheus != nil}}
+	rates, err := u.Prometheus.Types(r.Context())
+	if err != nil {
+		body.Prometheus.Error = sentence(err.Error())
+	}
+	for _, row := range typeRows(result, u.Poller.Latest(), rates) {
+		if strings.Contains(strings.ToLower(row.Name), strings.ToLower(body.Filter)) {
+			body.Rows = append(body.Rows, row)
+		}
+	}
+	rate := func(r typeRow) float64 {
+		if r.Rates == nil {
+			return -1
+		}
+		return r.Rates.Attempts
+	}
+	share := func(r typeRow) float64 { return float64(r.Failed()) / math.Max(1, float64(r.N)) }
+	took := func(r typeRow) time.Duration { d, _ := r.Took(); return d }
+	sorts := []sorting[typeRow]{
+		{"type", "Type", "", func(a, b typeRow) int { return strings.Compare(b.Name, a.Name) }},
+		{"", "Tasks by state", "wide", nil},
+		{"tasks", "Tasks", "n", func(a, b typeRow) int { return cmp.Compare(a.N, b.N) }},
+		{"running", "Running", "n", func(a, b typeRow) int { return cmp.Compare(a.Running, b.Running) }},
+		{"longest", "Longest", "n", func(a, b typeRow) int { return cmp.Compare(a.Longest, b.Longest) }},
+		{"failed", "Failed", "n", func(a, b typeRow) int { return cmp.Compare(a.Failed(), b.Failed()) }},
+		{"share", "Share", "n", func(a, b typeRow) int { return cmp.Compare(share(a), share(b)) }},
+		{"hour", "Completed in 1h", "n", func(a, b typeRow) int { return cmp.Compare(a.LastHour, b.LastHour) }},
+		{"rate", "Attempts", "n", func(a, b typeRow) int { return cmp.Compare(rate(a), rate(b)) }},
+		{"took", "Take", "n", func(a, b typeRow) int { return cmp.Compare(took(a), took(b)) }},
+	}
+	if body.Columns, err = sortRows(u, r, body.Rows, sorts, "tasks"); err != nil {
+		return nil, err
+	}
+	body.Rows, body.Pages, err = pageOf(u, r, body.Rows, typesAPage)
+	return &view{Template: "types", Title: "Task types", Nav: "/types", Body: body}, err
+}
+
+// typeRows joins what is known of task types.
+func typeRows(result *survey.Result, s *poll.Snapshot, rates prom.Types) []typeRow {
+	rows := make(map[string]*typeRow)
+	row := func(name string) *typeRow {
+		if rows[name] == nil {
+			rows[name] = &typeRow{Type: &survey.Type{Name: name}}
+		}
+		return rows[name]
+	}
+	for _, t := range result.Types {
+		row(t.Name).Type = t
+	}
+	for _, server := range s.Servers {
+		for _, w := range server.ActiveWorkers {
+			t, d := row(w.TaskType), max(s.At.Sub(w.Started), 0)
+			t.Running++
+			t.Longest = max(t.Longest, d)
+			t.Average += d
+		}
+	}
+	for name, r := range rates {
+		row(name).Rates = &r
+	}
+	all := make([]typeRow, 0, len(rows))
+	for _, t := range rows {
+		if t.Running > 0 {
+			t.Average /= time.Duration(t.Running)
+		}
+		t.Counts = countsOf(t.Shares)
+		all = append(all, *t)
+	}
+	slices.SortFunc(all, func(a, b typeRow) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// countsOf are the numbers of tasks by state.
+func countsOf(shares []survey.Share) []count {
+	all := make([]count, len(stateNames))
+	for i, state := range stateNames {
+		all[i].State = state
+		for _, s := range shares {
+			if s.State.String() == state {
+				all[i].N += s.N
+			}
+		}
+	}
+	return all
+}
+
+// typeBody is one task type.
+type typeBody struct {
+	Survey  surveyNote
+	Row     typeRow
+	Figures []figure
+	States  []string
+	Queues  []typeQueue
+	Errors  []errorRow
+	Running []typeRun
+	Tasks   []survey.Ref
+}
+
+// typeQueue is how many tasks of a type a queue has, by state.
+type typeQueue struct {
+	Name   string
+	N      int
+	Counts []count
+}
+
+// typeRun is a task that a server is at.
+type typeRun struct {
+	*asynq.WorkerInfo
+	Server string
+	For    time.Duration
+}
+
+const (
+	mostErrors   = 10 // of a type's page
+	mostTypeRuns = 20
+)
+
+// taskType is the page of one task type.
+func (u *UI) taskType(r *http.Request) (*view, error) {
+	name := r.URL.Query().Get("type")
+	result, err := u.Survey.Tasks(r.Context())
+	body := typeBody{Survey: noteOf(result, err), States: stateNames}
+	rates, _ := u.Prometheus.Types(r.Context()) // the list of types tells why there are none
+	s := u.Poller.Latest()
+	rows := typeRows(result, s, rates)
+	n := slices.IndexFunc(rows, func(t typeRow) bool { return t.Name == name })
+	switch {
+	case n >= 0:
+		body.Row = rows[n]
+	case body.Survey.Whole:
+		return nil, notFound("No task of the type %q is there, of those that were looked at, and none is being processed.", name)
+	default:
+		body.Row = typeRow{Type: &survey.Type{Name: name}, Counts: countsOf(nil)}
+	}
+	body.Figures = typeFigures(body.Row)
+	body.Tasks = body.Row.Tasks
+	for _, share := range body.Row.Shares {
+		if !slices.ContainsFunc(body.Queues, func(q typeQueue) bool { return q.Name == share.Queue }) {
+			var of []survey.Share
+			for _, s := range body.Row.Shares {
+				if s.Queue == share.Queue {
+					of = append(of, s)
+				}
+			}
+			body.Queues = append(body.Queues, typeQueue{share.Queue, survey.Sum(of, "", 0), countsOf(of)})
+		}
+	}
+	for _, f := range result.Failures {
+		if f.Type == name && len(body.Errors) < mostErrors {
+			body.Errors = append(body.Errors, errorRowOf(f, ""))
+		}
+	}
+	for _, server := range s.Servers {
+		for _, w := range server.ActiveWorkers {
+			if w.TaskType == name {
+				body.Running = append(body.Running, typeRun{w, server.Host, max(s.At.Sub(w.Started), 0)})
+			}
+		}
+	}
+	slices.SortFunc(body.Running, func(a, b typeRun) int { return cmp.Compare(b.For, a.For) })
+	body.Running = body.Running[:min(len(body.Running), mostTypeRuns)]
+	return &view{Template: "type", Title: cmp.Or(name, "Unreadable tasks"), Nav: "/types", Body: body}, nil
+}
+
+func typeFigures(t typeRow) []figure {
+	figures := []figure{
+		{Name: "Running", Value: show.Number(int64(t.Running)), Note: "tasks that servers are at"},
+		{Name: "Failed", Value: show.Number(int64(t.Failed())), Note: show.Percent(float64(t.Failed()), float64(t.N)) + " of " + show.Plural(int64(t.N), "task")},
+		{Name: "Completed", Value: show.Number(int64(t.LastHour)), Note: "in the last hour, of those that are kept"},
+	}
+	if t.Running > 0 {
+		figures[0].Note = "longest " + show.Duration(t.Longest) + ", on average " + show.Duration(t.Average)
+	}
+	if t.Rates != nil {
+		figures = append(figures, figure{
+			Name: "Attempts", Value: show.PerSecond(t.Rates.Attempts), Unit: "/s", Note: show.Percent(t.Rates.Failed, t.Rates.Attempts) + " fail, in the last 5 minutes",
+		})
+	}
+	if d, ok := t.Took(); ok {
+		figures = append(figures, figure{Name: "Take", Value: show.Duration(d), Note: "on average, in the last 5 minutes"})
+	}
+	return figures
+}
+
+// hourBars is how often something happened in each hour, on a scale up to the most.
+func hourBars(hours [survey.Hours]int) template.HTML {
+	return bars(hours[:])
+}
