@@ -46,6 +46,7 @@ func New(opts Options) *Handler {
 	}
 	pages = ui.New(ui.Config{
 		Root: opts.RootPath, Inspector: inspector, Client: asynq.NewClient(shared), Poller: poller, Gate: guard, Events: poller.Events, Logger: opts.Logger,
+		ReadOnly: opts.ReadOnly, Redact: opts.Redact,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)

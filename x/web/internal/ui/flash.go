@@ -10,6 +10,9 @@ import (
 type flash struct {
 	Text string
 	Bad  bool
+
+	// Path is a page of what was made or changed, such as "/task", with these parameters; empty: none.
+	Path, Queue, ID string
 }
 
 const flashCookie = "asynq_said"
@@ -39,7 +42,7 @@ func takeFlash(w http.ResponseWriter, r *http.Request, root string) *flash {
 		return nil
 	}
 	var f flash
-	if json.Unmarshal(text, &f) != nil || f.Text == "" {
+	if json.Unmarshal(text, &f) != nil || f.Text == "" || f.Path != "" && f.Path != "/task" {
 		return nil
 	}
 	return &f

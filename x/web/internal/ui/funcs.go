@@ -11,9 +11,9 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
-// parse reads all templates: each file beside layout and the parts is a page, which defines "main".
-func (u *UI) parse() templates {
-	shared := template.Must(template.New("").Funcs(u.funcs()).ParseFS(templateFiles, "templates/_*.html"))
+// parse reads all templates: each file beside layout and the parts is a page, which defines "main". They tell times by when.
+func (u *UI) parse(when func(time.Time) template.HTML) templates {
+	shared := template.Must(template.New("").Funcs(u.funcs()).Funcs(template.FuncMap{"when": when}).ParseFS(templateFiles, "templates/_*.html"))
 	files, err := fs.Glob(templateFiles, "templates/[a-z]*.html")
 	if err != nil {
 		panic(err) // the pattern is right
@@ -40,12 +40,13 @@ func (u *UI) funcs() template.FuncMap {
 		"bytes":   func(n any) string { return show.Bytes(integer(n)) },
 		"plural":  func(n any, noun ...string) string { return show.Plural(integer(n), noun[0], noun[1:]...) },
 		"span":    show.Duration,
-		"when":    u.when,
 		"day":     show.Day,
 
 		"stateBar": stateBar,
 		"spark":    spark,
 		"dayBar":   dayBar,
+		"meter":    meter,
+		"took":     took,
 
 		"args": args,
 		"list": func(items ...any) []any { return items },
@@ -62,6 +63,16 @@ func (u *UI) when(t time.Time) template.HTML {
 	// Both texts consist of digits, letters and spaces.
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s UTC">%s</time>`,
 		t.Format(time.RFC3339), show.Time(t), show.From(u.now(), t)))
+}
+
+// exactly is a moment by date and clock, with how long from now it is for those who ask; a script may tell it in another zone.
+func (u *UI) exactly(t time.Time) template.HTML {
+	if t.IsZero() {
+		return `<span class="none">–</span>`
+	}
+	t = t.UTC()
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s UTC</time>`,
+		t.Format(time.RFC3339), show.From(u.now(), t), show.Time(t)))
 }
 
 // args makes the argument of a part of pages, of pairs of a name and a value.

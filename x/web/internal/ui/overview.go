@@ -16,15 +16,16 @@ type overviewBody struct {
 	QueueCount, ServerCount, Busy, Slots int
 	Figures                              []figure
 	Charts                               []chart
+	Span                                 spanChoice
 	Rows                                 []queueRow
 }
 
 // mostRows is how many queues the overview shows: those with the most going on.
 const mostRows = 10
 
-func (u *UI) overview(*http.Request) (*view, error) {
+func (u *UI) overview(r *http.Request) (*view, error) {
 	s := u.Poller.Latest()
-	body := overviewBody{QueueCount: len(s.Queues), ServerCount: len(s.Servers)}
+	body := overviewBody{QueueCount: len(s.Queues), ServerCount: len(s.Servers), Span: u.spanOf(r)}
 	for _, server := range s.Servers {
 		body.Slots += server.Concurrency
 		body.Busy += len(server.ActiveWorkers)
@@ -52,7 +53,7 @@ func (u *UI) overview(*http.Request) (*view, error) {
 		{Name: "Latency", Value: show.Duration(oldest), Note: "wait of the oldest of them", Spark: spark("latency", lines.Values[poll.Latency])},
 	}
 	var err error
-	body.Charts, err = u.charts("", lines)
+	body.Charts, err = u.charts("", body.Span)
 	return &view{Template: "overview", Title: "Overview", Nav: "/", Body: body}, err
 }
 

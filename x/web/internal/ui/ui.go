@@ -21,6 +21,13 @@ type Config struct {
 	Gate      Gate
 	Events    http.HandlerFunc // the event stream of the poller
 	Logger    *slog.Logger
+	ReadOnly  bool // every change is refused, to all
+
+	// Redact returns what may be shown of a payload; nil: all of it.
+	Redact func(queue, typename string, data []byte) []byte
+
+	// PayloadText makes text of payloads, where it can; nil: it cannot.
+	PayloadText func(typename string, data []byte) (string, bool)
 }
 
 // Poller is what the pages need of poll.Poller.
@@ -29,6 +36,8 @@ type Poller interface {
 	Latest() *poll.Snapshot
 	// History is what was seen over a span of time, of one queue or of all ("").
 	History(queue string, metrics []poll.Metric, span time.Duration) poll.Series
+	// RedisDetails asks Redis for what its page shows.
+	RedisDetails(ctx context.Context) (*poll.Details, error)
 	// Wake has the poller look at once, because something was changed.
 	Wake()
 }
@@ -47,14 +56,16 @@ type Gate interface {
 type UI struct {
 	Config
 	mux       *http.ServeMux
-	templates templates
+	templates templates // with times from now
+	exact     templates // with exact times
+	details   detailsShown
 	now       func() time.Time
 }
 
 // New makes the pages.
 func New(cfg Config) *UI {
 	u := &UI{Config: cfg, mux: http.NewServeMux(), now: time.Now}
-	u.templates = u.parse()
+	u.templates, u.exact = u.parse(u.when), u.parse(u.exactly)
 	u.route()
 	return u
 }
@@ -66,6 +77,12 @@ func (u *UI) route() {
 		"/{$}":    u.overview,
 		"/queues": u.queues,
 		"/queue":  u.queue,
+
+		"/servers":    u.servers,
+		"/schedulers": u.schedulers,
+		"/schedule":   u.schedule,
+		"/redis":      u.redis,
+		"/settings":   u.settings,
 	}
 	for path, page := range pages {
 		u.mux.HandleFunc("GET "+path, u.page(page))
@@ -73,6 +90,10 @@ func (u *UI) route() {
 	changes := map[string]func(http.ResponseWriter, *http.Request) (*view, error){
 		"/queue": u.changeQueue,
 		"/theme": u.setTheme,
+
+		"/servers":  u.changeServers,
+		"/schedule": u.changeSchedule,
+		"/settings": u.changeSettings,
 	}
 	for path, change := range changes {
 		u.mux.HandleFunc("POST "+path, u.change(change))
