@@ -46,6 +46,7 @@ func (u *UI) funcs() template.FuncMap {
 		"spark":    spark,
 		"dayBar":   dayBar,
 		"meter":    meter,
+		"shareBar": shareBar,
 		"took":     took,
 
 		"args": args,

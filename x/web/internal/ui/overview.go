@@ -17,7 +17,7 @@ type overviewBody struct {
 	Figures                              []figure
 	Charts                               []chart
 	Span                                 spanChoice
-	Rows                                 []queueRow
+	Table                                queueTable
 }
 
 // mostRows is how many queues the overview shows: those with the most going on.
@@ -30,11 +30,12 @@ func (u *UI) overview(r *http.Request) (*view, error) {
 		body.Slots += server.Concurrency
 		body.Busy += len(server.ActiveWorkers)
 	}
+	var rows []queueRow
 	var rate poll.Rate
 	var waiting int
 	var oldest time.Duration
 	for _, q := range s.Queues {
-		body.Rows = append(body.Rows, rowOf(q))
+		rows = append(rows, rowOf(q))
 		rate.Processed += q.Rate.Processed
 		rate.Failed += q.Rate.Failed
 		if q.Info != nil {
@@ -42,8 +43,8 @@ func (u *UI) overview(r *http.Request) (*view, error) {
 			oldest = max(oldest, q.Info.Latency)
 		}
 	}
-	slices.SortStableFunc(body.Rows, func(a, b queueRow) int { return cmp.Compare(busyness(b), busyness(a)) })
-	body.Rows = body.Rows[:min(len(body.Rows), mostRows)]
+	slices.SortStableFunc(rows, func(a, b queueRow) int { return cmp.Compare(busyness(b), busyness(a)) })
+	body.Table = plainTable(rows[:min(len(rows), mostRows)])
 
 	lines := u.lines("")
 	body.Figures = []figure{

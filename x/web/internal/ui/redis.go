@@ -87,7 +87,7 @@ func (u *UI) redis(r *http.Request) (*view, error) {
 	body.Details = details
 	f := fieldsOf(details)
 	lines := u.Poller.History("", []poll.Metric{poll.RedisMemory, poll.RedisOps}, sparkSpan)
-	body.Figures = redisFigures(s.Redis, f, lines)
+	body.Figures = redisFigures(s.Redis, lines)
 	if s.Redis.MaxMemory > 0 {
 		body.Memory = meter(s.Redis.Memory, s.Redis.MaxMemory)
 	}
@@ -145,23 +145,17 @@ func (f nodeFields) each(name string) string {
 	return strings.Join(values, ", ")
 }
 
-func redisFigures(r poll.Redis, f nodeFields, lines poll.Series) []figure {
+func redisFigures(r poll.Redis, lines poll.Series) []figure {
 	memory := figure{Name: "Memory", Value: show.Bytes(r.Memory), Note: "no limit is set", Spark: spark("latency", lines.Values[poll.RedisMemory])}
 	if r.MaxMemory > 0 {
 		memory.Note = show.Percent(float64(r.Memory), float64(r.MaxMemory)) + " of " + show.Bytes(r.MaxMemory)
 	}
-	figures := []figure{
+	return []figure{
 		memory,
 		{Name: "Commands", Value: show.PerSecond(r.OpsPerSecond), Unit: "/s", Note: "those inside of scripts too", Spark: spark("pending", lines.Values[poll.RedisOps])},
 		{Name: "Clients", Value: show.Number(int64(r.Clients)), Note: show.Number(int64(r.BlockedClients)) + " wait in a blocking call"},
 		{Name: "Keys", Value: show.Number(r.Keys), Note: "in the database of the queues"},
 	}
-	hits, ok := f.sum("keyspace_hits")
-	misses, _ := f.sum("keyspace_misses")
-	if ok && hits+misses > 0 {
-		figures = append(figures, figure{Name: "Hit rate", Value: show.Percent(hits, hits+misses), Note: "of look-ups since Redis started"})
-	}
-	return figures
 }
 
 // redisFacts are what one should know of the Redis that keeps tasks.
@@ -192,6 +186,11 @@ func redisFacts(r poll.Redis, f nodeFields, now time.Time) []fact {
 	}
 	if rss, ok := f.sum("used_memory_rss"); ok && r.Memory > 0 {
 		add("Fragmentation", strconv.FormatFloat(rss/float64(r.Memory), 'f', 2, 64), show.Bytes(int64(rss))+" taken from the system", "")
+	}
+	hits, ok := f.sum("keyspace_hits")
+	misses, _ := f.sum("keyspace_misses")
+	if ok && hits+misses > 0 {
+		add("Hit rate", show.Percent(hits, hits+misses), "of look-ups of keys since Redis started", "")
 	}
 	if evicted, ok := f.sum("evicted_keys"); ok {
 		class := ""

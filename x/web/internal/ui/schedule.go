@@ -94,13 +94,13 @@ func newTimeline(events []*asynq.SchedulerEnqueueEvent, upcoming []time.Time, no
 	span := max(line.To.Sub(line.From).Seconds(), 1)
 	x := func(t time.Time) float64 { return margin + (width-2*margin)*t.Sub(line.From).Seconds()/span }
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="timeline" viewBox="0 0 1000 28" role="img" aria-label="%d runs on a line of time"><path class="axis" d="M8 14H992"/>`, line.Count)
+	fmt.Fprintf(&b, `<svg class="timeline" viewBox="0 0 1000 28" preserveAspectRatio="none" role="img" aria-label="%d runs on a line of time"><path class="axis" d="M8 14H992"/>`, line.Count)
 	for _, e := range events {
-		fmt.Fprintf(&b, `<circle class="ran" cx="%.1f" cy="14" r="4"/>`, min(x(e.EnqueuedAt), width-margin))
+		fmt.Fprintf(&b, `<path class="ran" d="M%.1f 14h0"/>`, min(x(e.EnqueuedAt), width-margin))
 	}
 	for _, t := range upcoming {
 		if !t.After(line.To) && t.After(now) {
-			fmt.Fprintf(&b, `<circle class="comes" cx="%.1f" cy="14" r="3.5"/>`, x(t))
+			fmt.Fprintf(&b, `<path class="comes" d="M%.1f 14h0"/><path class="inner" d="M%[1]f 14h0"/>`, x(t))
 		}
 	}
 	fmt.Fprintf(&b, `<path class="now" d="M%.1f 3V%.0f"/></svg>`, x(now), high-3)

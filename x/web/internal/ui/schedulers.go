@@ -40,6 +40,7 @@ type entryRow struct {
 	Overdue                    bool // it should have been enqueued some time ago
 	Missed                     int  // runs that should have been since the last one
 	MissedMore                 bool // and more than that
+	Interval                   bool // it runs every so often, whatever the clock says
 	Guessed                    bool // the zone is told by the times alone
 
 	ticks *spec.Schedule
@@ -97,6 +98,8 @@ func (u *UI) entryRow(e *asynq.SchedulerEntry) entryRow {
 	row.ticks, at = spec.Located(e.Spec, e.Prev, e.Next)
 	switch {
 	case row.ticks == nil:
+	case row.ticks.Every > 0:
+		row.Interval = true
 	case row.ticks.Zone != "":
 		row.Zone = row.ticks.Zone
 	case at != nil:

@@ -208,17 +208,26 @@ func (u *UI) changeServers(w http.ResponseWriter, r *http.Request) (*view, error
 
 // meter is how much of something is used up. It warns when little is left.
 func meter(part, whole any) template.HTML {
-	const width = 120.0
-	p, w := float(part), float(whole)
-	share := 0.0
-	if w > 0 {
-		share = min(max(p/w, 0), 1)
-	}
-	class := "fill"
+	share := portion(part, whole)
 	if share >= 0.95 {
-		class = "fill high"
+		return portionBar("fill high", share)
 	}
+	return portionBar("fill", share)
+}
+
+// shareBar is a part of something, of which none is bad.
+func shareBar(part, whole any) template.HTML { return portionBar("fill", portion(part, whole)) }
+
+// portion is part/whole, from 0 to 1.
+func portion(part, whole any) float64 {
+	if w := float(whole); w > 0 {
+		return min(max(float(part)/w, 0), 1)
+	}
+	return 0
+}
+
+func portionBar(class string, share float64) template.HTML {
 	return template.HTML(fmt.Sprintf(
 		`<svg class="bar meter" viewBox="0 0 120 8" preserveAspectRatio="none" aria-hidden="true"><rect class="nothing" width="120" height="8"/><rect class="%s" width="%.2f" height="8"/></svg>`,
-		class, width*share)) // of numbers and constants
+		class, 120*share)) // of numbers and constants
 }

@@ -126,7 +126,7 @@ func version() (module, source string) {
 	}
 	const path = "github.com/asynq-go/asynq"
 	for _, dep := range append(info.Deps, &info.Main) {
-		if dep.Path == path && dep.Version != "v0.0.0" {
+		if dep.Path == path && dep.Version != "v0.0.0" && dep.Version != "(devel)" {
 			module = dep.Version
 		}
 	}

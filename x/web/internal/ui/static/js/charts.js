@@ -7,6 +7,7 @@ const inks = {
   latency: "--scheduled", archived: "--archived", scheduled: "--scheduled", busy: "--active", redis_memory: "--scheduled", redis_ops: "--pending",
 };
 const charts = new Map(); // by figure
+const binary = Array.from({ length: 50 }, (_, n) => 2 ** n); // steps of an axis of bytes
 
 export function drawCharts() {
   const figures = document.querySelectorAll("figure[data-chart]");
@@ -44,7 +45,7 @@ async function draw(figure) {
     cursor: { y: false, points: { size: 7 }, sync: { key: "all" } },
     legend: { show: false },
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-    axes: [{ ...axis, size: 28, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: figure.dataset.unit === "B" ? 62 : 46, values: (_, ticks) => ticks.map((n) => quantity(n, figure.dataset.unit.replace("/s", ""))) }],
+    axes: [{ ...axis, size: 28, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: figure.dataset.unit === "B" ? 62 : 46, ...(figure.dataset.unit === "B" ? { incrs: binary } : {}), values: (_, ticks) => ticks.map((n) => quantity(n, figure.dataset.unit.replace("/s", ""))) }],
     series: [{}, ...names.map((name) => ({
       label: name.replace("redis_", ""), stroke: colour(inks[name]), width: 1.6, points: { show: false }, fill: names.length === 1 ? colour(inks[name]) + "1a" : undefined,
     }))],
