@@ -153,7 +153,7 @@ func redisFigures(r poll.Redis, lines poll.Series) []figure {
 	return []figure{
 		memory,
 		{Name: "Commands", Value: show.PerSecond(r.OpsPerSecond), Unit: "/s", Note: "those inside of scripts too", Spark: spark("pending", lines.Values[poll.RedisOps])},
-		{Name: "Clients", Value: show.Number(int64(r.Clients)), Note: show.Number(int64(r.BlockedClients)) + " wait in a blocking call"},
+		{Name: "Clients", Value: show.Number(int64(r.Clients)), Note: show.Number(int64(r.BlockedClients)) + " in a blocking call"},
 		{Name: "Keys", Value: show.Number(r.Keys), Note: "in the database of the queues"},
 	}
 }

@@ -47,7 +47,7 @@ async function draw(figure) {
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
     axes: [{ ...axis, size: 28, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: figure.dataset.unit === "B" ? 62 : 46, ...(figure.dataset.unit === "B" ? { incrs: binary } : {}), values: (_, ticks) => ticks.map((n) => quantity(n, figure.dataset.unit.replace("/s", ""))) }],
     series: [{}, ...names.map((name) => ({
-      label: name.replace("redis_", ""), stroke: colour(inks[name]), width: 1.6, points: { show: false }, fill: names.length === 1 ? colour(inks[name]) + "1a" : undefined,
+      label: name.replace("redis_", ""), stroke: colour(inks[name]), width: 1.6, points: { show: (u, i) => u.data[i].filter((v) => v != null).length < 3 }, fill: names.length === 1 ? colour(inks[name]) + "1a" : undefined,
     }))],
     hooks: { setCursor: [(u) => tell(u, values, figure.dataset.unit)], setData: [(u) => tell(u, values, figure.dataset.unit)] },
   }, data, box);
