@@ -12,6 +12,7 @@ require (
 	github.com/asynq-go/asynq v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 	golang.org/x/crypto v0.58.0
+	golang.org/x/net v0.60.0
 )
 
 require github.com/yuin/gopher-lua v1.1.1 // indirect
@@ -20,7 +21,7 @@ require (
 	github.com/asynq-go/asynq/x/filter v0.0.0
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
-	github.com/robfig/cron/v3 v3.0.1 // indirect
+	github.com/robfig/cron/v3 v3.0.1
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/time v0.16.0 // indirect

@@ -53,7 +53,7 @@ func New(opts Options) *Handler {
 	p.pages = ui.New(ui.Config{
 		Root: opts.RootPath, Inspector: p.inspector, Client: p.client, Poller: looker{p.poller}, Gate: p.guard, Events: p.poller.Events,
 		Bulk: p.bulk, Logger: opts.Logger, Redact: opts.Redact, PayloadText: opts.payloadText(), ResultText: opts.resultText(),
-		Survey: p.survey, Prometheus: p.prometheus,
+		Survey: p.survey, Prometheus: p.prometheus, ReadOnly: opts.ReadOnly,
 	})
 	p.poller.Start()
 	return &Handler{

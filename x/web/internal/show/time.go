@@ -52,10 +52,18 @@ func From(now, t time.Time) string {
 	case d == 0:
 		return "now"
 	case d > 0:
-		return "in " + Duration(d)
+		return "in " + seconds(d)
 	default:
-		return Duration(-d) + " ago"
+		return seconds(-d) + " ago"
 	}
+}
+
+// seconds is a duration of whole seconds, without what Duration says of less.
+func seconds(d time.Duration) string {
+	if d < 10*time.Second {
+		return strconv.Itoa(int(d/time.Second)) + "s"
+	}
+	return Duration(d)
 }
 
 // Time is t to the second in its location, as 2026-11-21 14:03:59; empty for the zero time.

@@ -165,8 +165,7 @@ func (u *UI) sendEnqueue(w http.ResponseWriter, r *http.Request) (*view, error) 
 	if err != nil {
 		return u.enqueueView(b), nil
 	}
-	link := "/task?" + url.Values{"queue": {info.Queue}, "id": {info.ID}}.Encode()
-	u.say(w, r, flash{Text: "The task is " + info.State.String() + " in the queue " + show.Clip(info.Queue, 80) + ".", Link: link, LinkText: "Show the task"})
+	u.say(w, r, flash{Text: "The task is " + info.State.String() + " in the queue " + show.Clip(info.Queue, 80) + ".", Link: taskPath(info), LinkText: "Show the task"})
 	if r.PostForm.Get("again") != "" {
 		return u.to(w, r, "/enqueue", "type", b.Type, "queue", b.Queue)
 	}
@@ -251,4 +250,9 @@ func (b *enqueueBody) task() *asynq.Task {
 		b.Payload.Wrong = err.Error()
 	}
 	return asynq.NewTaskWithHeaders(b.Type, payload, headers, opts...)
+}
+
+// taskPath is the page of a task, below the root path.
+func taskPath(t *asynq.TaskInfo) string {
+	return "/task?" + url.Values{"queue": {t.Queue}, "id": {t.ID}}.Encode()
 }

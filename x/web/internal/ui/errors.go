@@ -36,8 +36,8 @@ type errorRow struct {
 
 const (
 	errorsAPage = 50
-	// mostQueues is how many queues a row names.
-	mostQueues = 2
+	// namedQueues is how many queues a row names.
+	namedQueues = 2
 )
 
 func errorRowOf(f *survey.Failure, queue string) errorRow {
@@ -56,10 +56,10 @@ func errorRowOf(f *survey.Failure, queue string) errorRow {
 }
 
 // Some are the first queues of the row, and More how many others there are.
-func (r errorRow) Some() []string { return r.Queues[:min(len(r.Queues), mostQueues)] }
+func (r errorRow) Some() []string { return r.Queues[:min(len(r.Queues), namedQueues)] }
 
 // More is how many queues the row does not name.
-func (r errorRow) More() int { return max(0, len(r.Queues)-mostQueues) }
+func (r errorRow) More() int { return max(0, len(r.Queues)-namedQueues) }
 
 // errors is the list of kinds of errors.
 func (u *UI) errors(r *http.Request) (*view, error) {

@@ -27,21 +27,32 @@ func (u *UI) lines(queue string) poll.Series {
 	return u.Poller.History(queue, []poll.Metric{poll.Processed, poll.Failed, poll.Pending, poll.Latency, poll.Active, poll.Retry}, sparkSpan)
 }
 
+// chartSpec says what a chart shows.
+type chartSpec struct {
+	id, title, unit string
+	names           string // of metrics, with commas
+	first           poll.Metric
+}
+
 // charts are the large pictures of a queue, or of all.
-func (u *UI) charts(queue string, lines poll.Series) ([]chart, error) {
-	all := []struct {
-		id, title, unit string
-		names           string
-		first           poll.Metric
-	}{
+func (u *UI) charts(queue string, span spanChoice) ([]chart, error) {
+	return u.chartsOf(queue, span, []chartSpec{
 		{"throughput", "Attempts per second", "/s", "processed,failed", poll.Processed},
 		{"waiting", "Tasks waiting", "", "pending,retry", poll.Pending},
 		{"working", "Tasks being processed", "", "active", poll.Active},
 		{"latency", "Wait of the oldest pending task", "s", "latency", poll.Latency},
+	})
+}
+
+func (u *UI) chartsOf(queue string, span spanChoice, all []chartSpec) ([]chart, error) {
+	metrics := make([]poll.Metric, len(all))
+	for i, c := range all {
+		metrics[i] = c.first
 	}
+	lines := u.Poller.History(queue, metrics, span.Length)
 	charts := make([]chart, len(all))
 	for i, c := range all {
-		url, err := u.link("/series", "queue", queue, "metrics", c.names)
+		url, err := u.link("/series", "queue", queue, "metrics", c.names, "span", span.Text)
 		if err != nil {
 			return nil, err
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
-// parse reads all templates: each file beside layout and the parts is a page, which defines "main".
-func (u *UI) parse() templates {
-	shared := template.Must(template.New("").Funcs(u.funcs()).ParseFS(templateFiles, "templates/_*.html"))
+// parse reads all templates: each file beside layout and the parts is a page, which defines "main". They tell times by when.
+func (u *UI) parse(when func(time.Time) template.HTML) templates {
+	shared := template.Must(template.New("").Funcs(u.funcs()).Funcs(template.FuncMap{"when": when}).ParseFS(templateFiles, "templates/_*.html"))
 	files, err := fs.Glob(templateFiles, "templates/[a-z]*.html")
 	if err != nil {
 		panic(err) // the pattern is right
@@ -40,7 +40,6 @@ func (u *UI) funcs() template.FuncMap {
 		"bytes":   func(n any) string { return show.Bytes(integer(n)) },
 		"plural":  func(n any, noun ...string) string { return show.Plural(integer(n), noun[0], noun[1:]...) },
 		"span":    show.Duration,
-		"when":    u.when,
 		"day":     show.Day,
 
 		"visible":   show.Visible,
@@ -48,13 +47,15 @@ func (u *UI) funcs() template.FuncMap {
 		"exact":     func(t time.Time) string { return show.Time(t.UTC()) + " UTC" },
 		"pick":      pick,
 		"term":      term,
-		"meter":     meter,
 		"stateHint": func(state string) string { return stateHints[state] },
 
 		"stateBar": stateBar,
 		"spark":    spark,
 		"dayBar":   dayBar,
 		"hourBars": hourBars,
+		"meter":    meter,
+		"shareBar": shareBar,
+		"took":     took,
 
 		"args": args,
 		"list": func(items ...any) []any { return items },
@@ -70,6 +71,15 @@ func (u *UI) when(t time.Time) template.HTML {
 	t = t.UTC()
 	// Both texts consist of digits, letters and spaces.
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `" title="` + show.Time(t) + ` UTC">` + show.From(u.now(), t) + `</time>`)
+}
+
+// exactly is a moment by date and clock, with how long from now it is for those who ask; a script may tell it in another zone.
+func (u *UI) exactly(t time.Time) template.HTML {
+	if t.IsZero() {
+		return `<span class="none">–</span>`
+	}
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `" title="` + show.From(u.now(), t) + `">` + show.Time(t) + ` UTC</time>`)
 }
 
 // args makes the argument of a part of pages, of pairs of a name and a value.

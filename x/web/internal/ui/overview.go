@@ -16,24 +16,26 @@ type overviewBody struct {
 	QueueCount, ServerCount, Busy, Slots int
 	Figures                              []figure
 	Charts                               []chart
-	Rows                                 []queueRow
+	Span                                 spanChoice
+	Table                                queueTable
 }
 
 // mostRows is how many queues the overview shows: those with the most going on.
 const mostRows = 10
 
-func (u *UI) overview(*http.Request) (*view, error) {
+func (u *UI) overview(r *http.Request) (*view, error) {
 	s := u.Poller.Latest()
-	body := overviewBody{QueueCount: len(s.Queues), ServerCount: len(s.Servers)}
+	body := overviewBody{QueueCount: len(s.Queues), ServerCount: len(s.Servers), Span: u.spanOf(r)}
 	for _, server := range s.Servers {
 		body.Slots += server.Concurrency
 		body.Busy += len(server.ActiveWorkers)
 	}
+	var rows []queueRow
 	var rate poll.Rate
 	var waiting int
 	var oldest time.Duration
 	for _, q := range s.Queues {
-		body.Rows = append(body.Rows, rowOf(q))
+		rows = append(rows, rowOf(q))
 		rate.Processed += q.Rate.Processed
 		rate.Failed += q.Rate.Failed
 		if q.Info != nil {
@@ -41,8 +43,8 @@ func (u *UI) overview(*http.Request) (*view, error) {
 			oldest = max(oldest, q.Info.Latency)
 		}
 	}
-	slices.SortStableFunc(body.Rows, func(a, b queueRow) int { return cmp.Compare(busyness(b), busyness(a)) })
-	body.Rows = body.Rows[:min(len(body.Rows), mostRows)]
+	slices.SortStableFunc(rows, func(a, b queueRow) int { return cmp.Compare(busyness(b), busyness(a)) })
+	body.Table = plainTable(rows[:min(len(rows), mostRows)])
 
 	lines := u.lines("")
 	body.Figures = []figure{
@@ -52,7 +54,7 @@ func (u *UI) overview(*http.Request) (*view, error) {
 		{Name: "Latency", Value: show.Duration(oldest), Note: "wait of the oldest of them", Spark: spark("latency", lines.Values[poll.Latency])},
 	}
 	var err error
-	body.Charts, err = u.charts("", lines)
+	body.Charts, err = u.charts("", body.Span)
 	return &view{Template: "overview", Title: "Overview", Nav: "/", Body: body}, err
 }
 

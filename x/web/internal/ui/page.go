@@ -33,6 +33,7 @@ type page struct {
 	Snapshot *poll.Snapshot
 	Self     string // the URL of this page
 	Theme    string // light, dark, or empty: as the system
+	Settings settings
 	Flash    *flash
 	User     access.User
 	r        *http.Request
@@ -88,11 +89,15 @@ func (u *UI) change(do func(http.ResponseWriter, *http.Request) (*view, error)) 
 // render answers with a page. It is made in memory first, so that a mistake in a template is not half a page.
 func (u *UI) render(w http.ResponseWriter, r *http.Request, v *view) {
 	p := &page{
-		view: *v, Now: u.now(), Snapshot: u.Poller.Latest(), Self: u.self(r), Theme: theme(r), Flash: takeFlash(w, r, u.Root),
+		view: *v, Now: u.now(), Snapshot: u.Poller.Latest(), Self: u.self(r), Theme: theme(r), Settings: settingsOf(r), Flash: takeFlash(w, r, u.Root),
 		User: access.UserFrom(r.Context()), r: r, gate: u.Gate,
 	}
 	var b bytes.Buffer
-	if err := u.templates.execute(&b, v.Template, p); err != nil {
+	pages := u.templates
+	if p.Settings.Times != "relative" {
+		pages = u.exact
+	}
+	if err := pages.execute(&b, v.Template, p); err != nil {
 		u.Logger.ErrorContext(r.Context(), "web: a page cannot be shown", "page", v.Template, "error", err)
 		http.Error(w, "This page cannot be shown: the server's log says why.", http.StatusInternalServerError)
 		return

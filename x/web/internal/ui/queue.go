@@ -15,6 +15,7 @@ type queueBody struct {
 	Verdicts []poll.Verdict
 	Figures  []figure
 	Charts   []chart
+	Span     spanChoice
 	Days     []*asynq.DailyStats
 	MostADay int
 }
@@ -73,7 +74,8 @@ func (u *UI) fillQueue(r *http.Request, body *queueBody) error {
 		{Name: "Latency", Value: show.Duration(info.Latency), Note: "wait of the oldest pending task", Spark: spark("latency", lines.Values[poll.Latency])},
 		{Name: "Memory", Value: show.Bytes(info.MemoryUsage), Note: "estimated from a few tasks"},
 	}
-	body.Charts, err = u.charts(body.Row.Name, lines)
+	body.Span = u.spanOf(r)
+	body.Charts, err = u.charts(body.Row.Name, body.Span)
 	return err
 }
 

@@ -1,8 +1,11 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
+	"net/url"
+	"slices"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
@@ -30,6 +33,88 @@ func rowOf(q poll.Queue) queueRow {
 		row.Counts = counts(q.Info)
 	}
 	return row
+}
+
+// queueTable is a table of queues, and how it is sorted.
+type queueTable struct {
+	Rows    []queueRow
+	Columns []column
+}
+
+// queueOrders are the columns that queues can be sorted by: by name from a on, and by numbers from the largest on.
+var queueOrders = []struct {
+	key, title, class string
+	value             func(queueRow) float64 // nil: the name; not called for queues of which nothing is known
+}{
+	{"queue", "Queue", "", nil},
+	{"size", "Tasks by state", "wide", func(r queueRow) float64 { return float64(r.Info.Size + r.Info.Completed) }},
+	{"pending", "Pending", "n", func(r queueRow) float64 { return float64(r.Info.Pending) }},
+	{"active", "Active", "n", func(r queueRow) float64 { return float64(r.Info.Active) }},
+	{"scheduled", "Scheduled", "n", func(r queueRow) float64 { return float64(r.Info.Scheduled) }},
+	{"retry", "Retry", "n", func(r queueRow) float64 { return float64(r.Info.Retry) }},
+	{"archived", "Archived", "n", func(r queueRow) float64 { return float64(r.Info.Archived) }},
+	{"processed", "Processed", "n", func(r queueRow) float64 { return r.Rate.Processed }},
+	{"failed", "Failed today", "n", func(r queueRow) float64 { return float64(r.Info.Failed) }},
+	{"latency", "Latency", "n", func(r queueRow) float64 { return r.Info.Latency.Seconds() }},
+	{"memory", "Memory", "n", func(r queueRow) float64 { return float64(r.Info.MemoryUsage) }},
+}
+
+// plainTable is a table whose order is not up to who looks.
+func plainTable(rows []queueRow) queueTable {
+	t := queueTable{Rows: rows}
+	for _, o := range queueOrders {
+		t.Columns = append(t.Columns, column{Name: o.title, Class: o.class})
+	}
+	return t
+}
+
+// sortedTable sorts the rows, which are sorted by name, as the parameters sort and desc of the page say.
+func (u *UI) sortedTable(rows []queueRow, query url.Values) (queueTable, error) {
+	t := queueTable{Rows: rows}
+	by, desc := query.Get("sort"), query.Get("desc") != ""
+	for _, o := range queueOrders {
+		down := o.value != nil // what a first click on the heading does
+		c := column{Name: o.title, Class: o.class}
+		if o.key == by || by == "" && o.key == "queue" {
+			c.Sorted, down = "ascending", !desc
+			if desc {
+				c.Sorted = "descending"
+			}
+			sortQueues(t.Rows, o.value, desc)
+		}
+		order := ""
+		if down {
+			order = "1"
+		}
+		var err error
+		if c.URL, err = u.link("/queues", "name", query.Get("name"), "sort", o.key, "desc", order); err != nil {
+			return t, err
+		}
+		t.Columns = append(t.Columns, c)
+	}
+	return t, nil
+}
+
+// sortQueues sorts by a number; nil: by name. Queues of which nothing is known are first: somebody must look at them.
+func sortQueues(rows []queueRow, value func(queueRow) float64, desc bool) {
+	slices.SortStableFunc(rows, func(a, b queueRow) int {
+		c := cmp.Compare(a.Name, b.Name)
+		switch {
+		case value == nil:
+		case a.Info == nil || b.Info == nil:
+			return cmp.Compare(len(b.Error), len(a.Error))
+		default:
+			if n := cmp.Compare(value(a), value(b)); n != 0 {
+				c = n
+			} else if desc {
+				c = -c // equal numbers: by name from a on, either way
+			}
+		}
+		if desc {
+			return -c
+		}
+		return c
+	})
 }
 
 // dayBar is how much of a day's attempts failed, on a scale up to the most of a day.

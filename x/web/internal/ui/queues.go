@@ -2,21 +2,49 @@ package ui
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 )
 
+// mostQueues is how many queues a page of the list has.
+const mostQueues = 200
+
 type queuesBody struct {
-	Filter string
-	Rows   []queueRow
-	States []string
+	Filter        string
+	Table         queueTable
+	Count         int // queues that match, on all pages
+	First, Last   int // of these, those that are shown
+	Before, After string
+	States        []string
 }
 
 // queues is the list of all queues.
 func (u *UI) queues(r *http.Request) (*view, error) {
-	body := queuesBody{Filter: r.URL.Query().Get("name"), States: stateNames}
+	query := r.URL.Query()
+	body := queuesBody{Filter: query.Get("name"), States: stateNames}
+	var rows []queueRow
 	for _, q := range u.Poller.Latest().Queues {
 		if strings.Contains(strings.ToLower(q.Name), strings.ToLower(body.Filter)) {
-			body.Rows = append(body.Rows, rowOf(q))
+			rows = append(rows, rowOf(q))
+		}
+	}
+	body.Count = len(rows)
+	var err error
+	if body.Table, err = u.sortedTable(rows, query); err != nil {
+		return nil, err
+	}
+	page, _ := strconv.Atoi(query.Get("page")) // none, or no number: the first
+	page = min(max(page, 1), max(1, (len(rows)+mostQueues-1)/mostQueues))
+	from, to := (page-1)*mostQueues, min(page*mostQueues, len(rows))
+	body.Table.Rows, body.First, body.Last = rows[from:to], from+1, to
+	if page > 1 {
+		if body.Before, err = u.link("/queues", "name", body.Filter, "sort", query.Get("sort"), "desc", query.Get("desc"), "page", page-1); err != nil {
+			return nil, err
+		}
+	}
+	if to < len(rows) {
+		if body.After, err = u.link("/queues", "name", body.Filter, "sort", query.Get("sort"), "desc", query.Get("desc"), "page", page+1); err != nil {
+			return nil, err
 		}
 	}
 	return &view{Template: "queues", Title: "Queues", Nav: "/queues", Body: body}, nil

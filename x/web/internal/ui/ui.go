@@ -32,6 +32,7 @@ type Config struct {
 	PayloadText, ResultText func(typename string, data []byte) (string, bool)
 	Survey                  *survey.Survey
 	Prometheus              *prom.Client // nil: none is configured
+	ReadOnly                bool         // every change is refused, to all
 }
 
 // Poller is what the pages need of poll.Poller.
@@ -40,6 +41,8 @@ type Poller interface {
 	Latest() *poll.Snapshot
 	// History is what was seen over a span of time, of one queue or of all ("").
 	History(queue string, metrics []poll.Metric, span time.Duration) poll.Series
+	// RedisDetails asks Redis for what its page shows.
+	RedisDetails(ctx context.Context) (*poll.Details, error)
 	// Wake has the poller look at once, because something was changed, and waits for what it sees, but not for long.
 	Wake()
 }
@@ -58,14 +61,16 @@ type Gate interface {
 type UI struct {
 	Config
 	mux       *http.ServeMux
-	templates templates
+	templates templates // with times from now
+	exact     templates // with exact times
+	details   detailsShown
 	now       func() time.Time
 }
 
 // New makes the pages.
 func New(cfg Config) *UI {
 	u := &UI{Config: cfg, mux: http.NewServeMux(), now: time.Now}
-	u.templates = u.parse()
+	u.templates, u.exact = u.parse(u.when), u.parse(u.exactly)
 	u.route()
 	return u
 }
@@ -90,6 +95,11 @@ func (u *UI) route() {
 		"/types":      u.types,
 		"/type":       u.taskType,
 		"/groups":     u.groups,
+		"/servers":    u.servers,
+		"/schedulers": u.schedulers,
+		"/schedule":   u.schedule,
+		"/redis":      u.redis,
+		"/settings":   u.settings,
 	}
 	for path, page := range pages {
 		u.mux.HandleFunc("GET "+path, u.page(page))
@@ -105,6 +115,9 @@ func (u *UI) route() {
 		"/operation": u.changeOperation,
 		"/error":     u.changeErrors,
 		"/groups":    u.changeGroup,
+		"/servers":   u.changeServers,
+		"/schedule":  u.changeSchedule,
+		"/settings":  u.changeSettings,
 	}
 	for path, change := range changes {
 		u.mux.HandleFunc("POST "+path, u.change(change))

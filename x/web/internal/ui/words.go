@@ -2,7 +2,6 @@ package ui
 
 import (
 	"fmt"
-	"html/template"
 	"strings"
 	"unicode/utf8"
 )
@@ -36,14 +35,4 @@ func term(field, text string) string {
 	}
 	b.WriteByte('"')
 	return b.String()
-}
-
-// meter is how much of something is done.
-func meter(part, whole any) template.HTML {
-	share := 1.0
-	if w := float(whole); w > 0 {
-		share = min(max(float(part)/w, 0), 1)
-	}
-	return template.HTML(fmt.Sprintf(
-		`<svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true"><rect width="%.2f" height="6"/></svg>`, share*100))
 }

@@ -4,9 +4,10 @@ import uPlot from "../vendor/uplot.js";
 
 const inks = {
   processed: "--active", failed: "--archived", pending: "--pending", retry: "--retry", active: "--active",
-  latency: "--scheduled", archived: "--archived", scheduled: "--scheduled", busy: "--active", memory: "--scheduled", ops: "--pending",
+  latency: "--scheduled", archived: "--archived", scheduled: "--scheduled", busy: "--active", redis_memory: "--scheduled", redis_ops: "--pending",
 };
 const charts = new Map(); // by figure
+const binary = Array.from({ length: 50 }, (_, n) => 2 ** n); // steps of an axis of bytes
 
 export function drawCharts() {
   const figures = document.querySelectorAll("figure[data-chart]");
@@ -44,9 +45,9 @@ async function draw(figure) {
     cursor: { y: false, points: { size: 7 }, sync: { key: "all" } },
     legend: { show: false },
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-    axes: [{ ...axis, size: 28, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 46, values: (_, ticks) => ticks.map((n) => short(n) + figure.dataset.unit.replace("/s", "")) }],
+    axes: [{ ...axis, size: 28, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: figure.dataset.unit === "B" ? 62 : 46, ...(figure.dataset.unit === "B" ? { incrs: binary } : {}), values: (_, ticks) => ticks.map((n) => quantity(n, figure.dataset.unit.replace("/s", ""))) }],
     series: [{}, ...names.map((name) => ({
-      label: name, stroke: colour(inks[name]), width: 1.6, points: { show: false }, fill: names.length === 1 ? colour(inks[name]) + "1a" : undefined,
+      label: name.replace("redis_", ""), stroke: colour(inks[name]), width: 1.6, points: { show: (u, i) => u.data[i].filter((v) => v != null).length < 3 }, fill: names.length === 1 ? colour(inks[name]) + "1a" : undefined,
     }))],
     hooks: { setCursor: [(u) => tell(u, values, figure.dataset.unit)], setData: [(u) => tell(u, values, figure.dataset.unit)] },
   }, data, box);
@@ -80,7 +81,7 @@ function tell(plot, box, unit) {
     const mark = document.createElement("i");
     mark.style.background = series.stroke();
     const number = document.createElement("b");
-    number.textContent = value == null ? "–" : short(value) + unit;
+    number.textContent = value == null ? "–" : quantity(value, unit);
     span.append(mark, series.label + " ", number);
     return span;
   }));
@@ -101,6 +102,15 @@ function clock(seconds) {
   const pad = (n) => String(n).padStart(2, "0");
   if (moment.getHours() === 0 && moment.getMinutes() === 0) return moment.toLocaleDateString(undefined, { day: "numeric", month: "short" });
   return `${pad(moment.getHours())}:${pad(moment.getMinutes())}` + (moment.getSeconds() > 0 ? ":" + pad(moment.getSeconds()) : "");
+}
+
+// quantity is a number with its unit; bytes are counted in units of 1,024.
+function quantity(n, unit) {
+  if (unit !== "B") return short(n) + unit;
+  for (const prefix of ["", "Ki", "Mi", "Gi", "Ti"]) {
+    if (Math.abs(n) < 1023.5 || prefix === "Ti") return (Number.isInteger(n) || n >= 99.95 ? Math.round(n) : n.toFixed(1)) + " " + prefix + "B";
+    n /= 1024;
+  }
 }
 
 function short(n) {

@@ -1,11 +1,31 @@
 // Keys for those who do not want to reach for the mouse.
 
 export function listenToKeys() {
+  const help = document.getElementById("keys");
+  help.addEventListener("click", (event) => {
+    if (event.target === help || event.target.closest("[data-close]")) help.close();
+  });
+  let going = 0; // until when a letter after g says where to
   document.addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input, textarea, select, dialog, [contenteditable]");
-    if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, dialog, [contenteditable]");
+    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (performance.now() < going) {
+      going = 0;
+      const entry = [...document.querySelectorAll(".side a[data-key]")].find((a) => a.dataset.key === event.key);
+      if (!entry) return;
+      event.preventDefault();
+      location.assign(entry.href);
+      return;
+    }
+    const act = {
+      "/": () => document.querySelector(".find input").focus(),
+      "?": () => help.showModal(),
+      p: () => document.getElementById("hold").click(),
+      g: () => (going = performance.now() + 1500),
+    }[event.key];
+    if (!act || event.repeat) return;
     event.preventDefault();
-    document.querySelector(".find input").focus();
+    act();
   });
   // A row's box picks it; with shift, all from the last one on.
   let last;

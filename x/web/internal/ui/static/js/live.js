@@ -2,6 +2,8 @@
 
 // follow listens for as long as the page is seen. A browser reconnects by itself.
 export function follow() {
+  const pace = document.body.dataset.pace;
+  if (pace === "off") return tell("paused", "Not live");
   let stream;
   const begin = () => {
     if (stream || document.hidden) return;
@@ -16,19 +18,44 @@ export function follow() {
   document.addEventListener("visibilitychange", () => (document.hidden ? end() : begin()));
   window.addEventListener("pagehide", end);
   window.addEventListener("pageshow", begin);
+  offerHold();
   begin();
+}
+
+// held says that who looks at this tab wants it to stay as it is.
+let held = false;
+let latest; // snapshot that was told of
+let shown = performance.now(); // when the page was brought up to date
+
+// offerHold shows the button that holds and goes on. It holds this tab, also after a reload.
+function offerHold() {
+  const button = document.getElementById("hold");
+  button.hidden = false;
+  const set = (hold) => {
+    held = hold;
+    sessionStorage.setItem("hold", hold ? "yes" : "");
+    button.setAttribute("aria-pressed", hold);
+    button.title = hold ? "Go on with live updates (p)" : "Hold live updates (p)";
+    if (hold) return tell("paused", "Held");
+    shown = -Infinity; // at once
+    if (latest) seen(latest);
+  };
+  button.addEventListener("click", () => set(!held));
+  if (sessionStorage.getItem("hold") === "yes") set(true);
 }
 
 // seen tells how Redis is, and has the page brought up to date, unless somebody is busy with it.
 function seen(snapshot) {
+  latest = snapshot;
+  const still = document.body.hasAttribute("data-still");
+  const hold = held || (busy() && !still);
   if (snapshot.error) tell("bad", "Redis does not answer");
-  else if (document.body.hasAttribute("data-still")) tell("", "Live");
-  else if (busy()) tell("paused", "Held");
-  else {
-    tell("", "Live");
-    document.body.dispatchEvent(new CustomEvent("snapshot"));
-  }
-  if (snapshot.error && !busy()) document.body.dispatchEvent(new CustomEvent("snapshot"));
+  else if (hold) tell("paused", "Held");
+  else tell("", "Live");
+  if (hold || (still && !snapshot.error)) return;
+  if (!snapshot.error && performance.now() - shown < Number(document.body.dataset.pace) * 1000 - 500) return;
+  shown = performance.now();
+  document.body.dispatchEvent(new CustomEvent("snapshot"));
 }
 
 // busy says that a page that changed now would be in the way: tasks are picked, something is unfolded, text is marked, something is being typed.

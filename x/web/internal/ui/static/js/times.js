@@ -1,4 +1,5 @@
-// Keeps "3m 20s ago" true between two snapshots, and says exact times in the zone of who looks.
+// Keeps "3m 20s ago" true between two snapshots, and says exact times in the zone of who looks. Which of them stands in the page, and which
+// in its tip, is a setting.
 
 const units = [
   [86400, "d", 3600, "h"],
@@ -10,20 +11,31 @@ const units = [
 export function countTimes() {
   count();
   setInterval(count, 1000);
+  document.addEventListener("htmx:after:swap", count); // the server does not know the zone
 }
 
 function count() {
   if (document.hidden) return;
   const now = Date.now();
+  const kind = document.documentElement.dataset.times;
   for (const time of document.querySelectorAll("time[datetime]")) {
     const moment = Date.parse(time.dateTime);
-    const text = from(Math.trunc((moment - now) / 1000));
-    if (time.firstChild?.nodeValue !== text) time.textContent = text;
-    if (!time.dataset.local) {
+    const away = from(Math.trunc((moment - now) / 1000));
+    const text = kind === "utc" ? "" : kind === "local" ? exact(new Date(moment)) : away;
+    if (text && time.firstChild?.nodeValue !== text) time.textContent = text;
+    if (kind !== "relative" && time.title !== away) time.title = away;
+    if (kind === "relative" && !time.dataset.local) {
       time.dataset.local = "yes";
       time.title = new Date(moment).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" }) + "\n" + time.title;
     }
   }
+}
+
+// exact is a moment on the clock of who looks, in the form in which the server writes it in UTC.
+function exact(moment) {
+  const pad = (n) => String(n).padStart(2, "0");
+  const day = [moment.getFullYear(), pad(moment.getMonth() + 1), pad(moment.getDate())].join("-");
+  return day + " " + [moment.getHours(), moment.getMinutes(), moment.getSeconds()].map(pad).join(":");
 }
 
 function from(seconds) {

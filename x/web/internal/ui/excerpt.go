@@ -1,0 +1,38 @@
+package ui
+
+import (
+	"strings"
+	"unicode"
+)
+
+// excerpt is the beginning of a payload on one line, for tables, as it may be shown.
+func (u *UI) excerpt(queue, typename string, payload []byte) string {
+	const most = 160
+	if u.Redact != nil {
+		payload = u.Redact(queue, typename, payload)
+	}
+	text, ok := "", false
+	if u.PayloadText != nil {
+		text, ok = u.PayloadText(typename, payload)
+	}
+	if !ok {
+		text = string(payload[:min(len(payload), 4*most)])
+	}
+	var b strings.Builder
+	n := 0
+	for _, c := range text {
+		if n++; n > most {
+			b.WriteString("…")
+			break
+		}
+		switch {
+		case unicode.IsSpace(c):
+			b.WriteByte(' ')
+		case unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == unicode.ReplacementChar:
+			b.WriteRune('·') // it would hide, or turn round, what follows
+		default:
+			b.WriteRune(c)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}

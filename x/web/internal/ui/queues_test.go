@@ -1,0 +1,105 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/poll"
+)
+
+func queueNames(a *answer) string {
+	var names []string
+	for _, th := range within(a.all("tbody")[0], "th") {
+		names = append(names, textOf(within(th, "a")[0]))
+	}
+	return strings.Join(names, " ")
+}
+
+func TestQueuesSorted(t *testing.T) {
+	s := newSite(t)
+	s.poller.snapshot = &poll.Snapshot{Queues: []poll.Queue{
+		{Name: "a", Info: &asynq.QueueInfo{Pending: 2, Latency: time.Second, Failed: 1}},
+		{Name: "b", Info: &asynq.QueueInfo{Pending: 9, Latency: time.Minute}},
+		{Name: "broken", Err: errors.New("WRONGTYPE")},
+		{Name: "c", Info: &asynq.QueueInfo{Pending: 2, MemoryUsage: 5}, Rate: poll.Rate{Known: true, Processed: 3}},
+	}}
+	for _, test := range []struct{ sort, desc, want, mark string }{
+		{"", "", "a b broken c", "ascending"},
+		{"queue", "1", "c broken b a", "descending"},
+		{"pending", "1", "broken b a c", "descending"},
+		{"pending", "", "broken a c b", "ascending"},
+		{"latency", "1", "broken b a c", "descending"},
+		{"processed", "1", "broken c a b", "descending"},
+		{"memory", "1", "broken c a b", "descending"},
+		{"failed", "1", "broken a b c", "descending"},
+		{"nonsense", "1", "a b broken c", ""},
+	} {
+		page := s.get("/queues", "sort", test.sort, "desc", test.desc)
+		page.sound()
+		if got := queueNames(page); got != test.want {
+			t.Errorf("by %s %q: %s, want %s", test.sort, test.desc, got, test.want)
+		}
+		var marks []string
+		for _, th := range page.all("th") {
+			if m := attr(th, "aria-sort"); m != "" {
+				marks = append(marks, m)
+			}
+		}
+		if got := strings.Join(marks, " "); got != test.mark {
+			t.Errorf("by %s %q: marked %q, want %q", test.sort, test.desc, got, test.mark)
+		}
+	}
+	page := s.get("/queues", "sort", "pending", "desc", "1", "name", "b")
+	if got := queueNames(page); got != "broken b" || !page.leads("/queues", "sort", "pending", "name", "b") || !page.leads("/queues", "sort", "latency", "desc", "1", "name", "b") {
+		t.Errorf("found %s; or a heading loses what is looked for", got)
+	}
+	if got := s.get("/queues", "name", "none").text("main"); !strings.Contains(got, "No queue has that in its name") {
+		t.Errorf("nothing found: %s", got)
+	}
+	s.get("/").sound()
+}
+
+func TestManyQueues(t *testing.T) {
+	s := newSite(t)
+	snapshot := new(poll.Snapshot)
+	for n := range 1000 {
+		snapshot.Queues = append(snapshot.Queues, poll.Queue{Name: fmt.Sprintf("queue-%04d", n), Info: &asynq.QueueInfo{Pending: n}})
+	}
+	s.poller.snapshot = snapshot
+	page := s.get("/queues", "sort", "pending", "desc", "1", "page", "2")
+	page.sound()
+	names := strings.Fields(queueNames(page))
+	if len(names) != mostQueues || names[0] != "queue-0799" || !strings.Contains(page.text(".pages"), "201 to 400 of 1,000") {
+		t.Errorf("%d queues from %s on: %s", len(names), names[0], page.text(".pages"))
+	}
+	if !page.leads("/queues", "sort", "pending", "desc", "1", "page", "3") {
+		t.Error("no link leads to the next page")
+	}
+	for asked, first := range map[string]string{"-1": "queue-0000", "x": "queue-0000", "99": "queue-0800"} {
+		if got := strings.Fields(queueNames(s.get("/queues", "page", asked)))[0]; got != first {
+			t.Errorf("page %s begins with %s, want %s", asked, got, first)
+		}
+	}
+}
+
+func TestQueuesHostile(t *testing.T) {
+	s := newSite(t)
+	snapshot := new(poll.Snapshot)
+	for _, name := range hostileNames {
+		snapshot.Queues = append(snapshot.Queues, poll.Queue{Name: name, Info: &asynq.QueueInfo{Queue: name, Pending: 1}})
+	}
+	s.poller.snapshot = snapshot
+	page := s.get("/queues")
+	page.sound()
+	s.get("/").sound()
+	for _, name := range hostileNames {
+		if name != "\xff\xfe" && !page.leads("/queue", "queue", name) {
+			t.Errorf("no link leads to %q", name)
+		}
+		s.get("/queues", "name", name, "sort", name, "desc", name).sound()
+	}
+}

@@ -1,0 +1,155 @@
+package ui
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/spec"
+)
+
+const (
+	// scheduleLag is how late what a scheduler tells may be: they tell of their entries every ten seconds, or as configured.
+	scheduleLag = time.Minute
+
+	// mostMissed bounds the missed runs that are counted.
+	mostMissed = 1000
+)
+
+type schedulersBody struct {
+	Find     string
+	Unknown  string
+	Verdicts []poll.Verdict
+	Rows     []entryRow
+	All      int
+	Overdue  int
+	Next     time.Time // the first of all
+}
+
+// entryRow is an entry of a scheduler as tables show it.
+type entryRow struct {
+	ID, Spec, Words            string
+	Type, Queue, Payload, Zone string
+	Options                    []string
+	Next, Prev                 time.Time
+	Overdue                    bool // it should have been enqueued some time ago
+	Missed                     int  // runs that should have been since the last one
+	MissedMore                 bool // and more than that
+	Interval                   bool // it runs every so often, whatever the clock says
+	Guessed                    bool // the zone is told by the times alone
+
+	ticks *spec.Schedule
+}
+
+// schedulers is the page of the periodic tasks.
+func (u *UI) schedulers(r *http.Request) (*view, error) {
+	s := u.Poller.Latest()
+	body := schedulersBody{Find: strings.TrimSpace(r.URL.Query().Get("find")), All: len(s.Entries)}
+	for _, v := range s.Health {
+		if v.Link == "/schedulers" {
+			body.Verdicts = append(body.Verdicts, v)
+		}
+	}
+	if s.Err != nil || s.Problems.Entries != nil {
+		body.Unknown = "What is shown is from " + s.At.UTC().Format("15:04:05") + " UTC or before: Redis did not tell of the schedulers since."
+	}
+	for _, e := range s.Entries {
+		row := u.entryRow(e)
+		if !matches(body.Find, row.Type, row.Queue, row.Spec, row.Words, row.ID) {
+			continue
+		}
+		body.Rows = append(body.Rows, row)
+		if row.Overdue {
+			body.Overdue++
+		}
+		if !row.Next.IsZero() && (body.Next.IsZero() || row.Next.Before(body.Next)) {
+			body.Next = row.Next
+		}
+	}
+	slices.SortStableFunc(body.Rows, func(a, b entryRow) int {
+		if a.Next.IsZero() != b.Next.IsZero() {
+			return cmp.Compare(b.Next.Unix(), a.Next.Unix()) // never comes last; the zero time is long ago
+		}
+		return cmp.Or(a.Next.Compare(b.Next), cmp.Compare(a.Type, b.Type), cmp.Compare(a.ID, b.ID))
+	})
+	return &view{Template: "schedulers", Title: "Schedulers", Nav: "/schedulers", Body: body}, nil
+}
+
+func (u *UI) entryRow(e *asynq.SchedulerEntry) entryRow {
+	row := entryRow{ID: e.ID, Spec: e.Spec, Words: spec.Words(e.Spec), Next: e.Next, Prev: e.Prev, Queue: "default"}
+	for _, o := range e.Opts {
+		if o.Type() == asynq.QueueOpt {
+			if name, ok := o.Value().(string); ok {
+				row.Queue = name
+			}
+			continue
+		}
+		row.Options = append(row.Options, o.String())
+	}
+	if e.Task != nil {
+		row.Type, row.Payload = e.Task.Type(), u.excerpt(row.Queue, e.Task.Type(), e.Task.Payload())
+	}
+	var at *time.Location
+	row.ticks, at = spec.Located(e.Spec, e.Prev, e.Next)
+	switch {
+	case row.ticks == nil:
+	case row.ticks.Every > 0:
+		row.Interval = true
+	case row.ticks.Zone != "":
+		row.Zone = row.ticks.Zone
+	case at != nil:
+		row.Zone, row.Guessed = at.String(), true
+	}
+	limit := u.now().Add(-scheduleLag)
+	row.Overdue = !e.Next.IsZero() && e.Next.Before(limit)
+	switch {
+	case row.ticks != nil && !e.Prev.IsZero() && e.Prev.Before(limit):
+		row.Missed = row.ticks.Between(e.Prev, limit, mostMissed)
+	case row.ticks != nil && row.Overdue:
+		row.Missed = 1 + row.ticks.Between(e.Next, limit, mostMissed-1)
+	case row.Overdue:
+		row.Missed = 1
+	}
+	row.MissedMore = row.Missed >= mostMissed
+	return row
+}
+
+// changeSchedule enqueues the task of an entry now.
+func (u *UI) changeSchedule(w http.ResponseWriter, r *http.Request) (*view, error) {
+	id := r.PostForm.Get("id")
+	if r.PostForm.Get("do") != "run" || id == "" {
+		return nil, invalid("The task of a schedule can be enqueued now, and nothing else be done here.")
+	}
+	action := access.Action{Verb: access.ScheduleRun, Entry: id}
+	for _, e := range u.Poller.Latest().Entries {
+		if e.ID == id {
+			action.Queue = u.entryRow(e).Queue
+		}
+	}
+	if !u.Gate.Allow(w, r, action) {
+		return nil, nil
+	}
+	inspector, cancel := u.inspector(r)
+	defer cancel()
+	info, err := inspector.RunSchedulerEntry(r.Context(), id)
+	if info != nil {
+		action.TaskID, action.Queue = info.ID, info.Queue
+	}
+	u.Gate.Done(r, action, err)
+	u.Poller.Wake()
+	switch {
+	case info != nil && err != nil:
+		u.say(w, r, flash{Text: sentence(err.Error()), Bad: true, Link: taskPath(info), LinkText: "Show the task"})
+	case err != nil:
+		u.say(w, r, flash{Text: sentence(err.Error()), Bad: true})
+	default:
+		u.say(w, r, flash{Text: "The task is enqueued.", Link: taskPath(info), LinkText: "Show the task"})
+	}
+	http.Redirect(w, r, u.back(r), http.StatusSeeOther)
+	return nil, nil
+}

@@ -1,0 +1,184 @@
+package ui
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/poll"
+)
+
+func TestSchedulers(t *testing.T) {
+	s := newSite(t)
+	s.now = time.Date(2026, 11, 21, 12, 30, 0, 0, time.UTC)
+	at := func(hour, minute int) time.Time { return time.Date(2026, 11, 21, hour, minute, 0, 0, time.UTC) }
+	entry := func(spec, typename string, prev, next time.Time, opts ...asynq.Option) *asynq.SchedulerEntry {
+		return &asynq.SchedulerEntry{ID: "id-" + typename, Spec: spec, Task: asynq.NewTask(typename, []byte("payload")), Opts: opts, Prev: prev, Next: next}
+	}
+	s.poller.snapshot = &poll.Snapshot{At: s.now, Entries: []*asynq.SchedulerEntry{
+		entry("0 * * * *", "hourly", at(12, 0), at(13, 0), asynq.Queue("low"), asynq.MaxRetry(3)),
+		entry("0 * * * *", "stuck", at(9, 0), at(10, 0)),
+		entry("@every 10s", "often", at(12, 29).Add(45*time.Second), at(12, 29).Add(55*time.Second)), // told of within the last ten seconds
+		entry("30 4 * * *", "daily", time.Time{}, at(4, 30).AddDate(0, 0, 1)),
+		entry("0 0 31 2 *", "never", time.Time{}, time.Time{}),
+		entry("bad spec", "unread", time.Time{}, at(12, 0)),
+	}}
+	page := s.get("/schedulers")
+	page.sound()
+	for typename, want := range map[string]string{
+		"hourly": "hourly low every hour 0 * * * * in 30m 30m ago 0 payload MaxRetry(3)",
+		"stuck":  "stuck default every hour 0 * * * * 2h 30m ago 3h 30m ago 3 payload", // 10:00, 11:00 and 12:00
+		"often":  "often default every 10s @every 10s 5s ago 15s ago 0 payload",
+		"daily":  "daily default every day at 04:30 30 4 * * * in 16h not yet 0 payload",
+		"never":  "never default on the 31st of February at 00:00 0 0 31 2 * never not yet 0 payload",
+		"unread": "unread default bad spec 30m ago not yet 1 payload",
+	} {
+		if got := page.row(typename + " "); !strings.HasPrefix(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := page.text(".head"); !strings.Contains(got, "6 periodic tasks · 2 overdue") {
+		t.Errorf("the head says %q", got)
+	}
+	text := page.text("tbody")
+	if !strings.HasPrefix(text, "stuck") || strings.Index(text, "never default") < strings.Index(text, "daily default") {
+		t.Errorf("not sorted by what comes next: %s", text)
+	}
+	if got := s.get("/schedulers", "find", "04:30").text("tbody"); !strings.HasPrefix(got, "daily") || strings.Contains(got, "hourly") {
+		t.Errorf("found by its words: %s", got)
+	}
+
+	one := s.get("/schedule", "id", "id-hourly")
+	one.sound()
+	if got := one.text("ol"); got != "in 30m in 1h 30m in 2h 30m in 3h 30m in 4h 30m" {
+		t.Errorf("the next runs are %q", got)
+	}
+	if got := one.text(".facts"); !strings.Contains(got, "Time zone UTC , as its times tell Next run in 30m Last run 30m ago Missed runs 0 Queue low Options MaxRetry(3)") {
+		t.Errorf("facts: %s", got)
+	}
+	for _, e := range s.poller.snapshot.Entries {
+		s.get("/schedule", "id", e.ID).sound()
+	}
+}
+
+func TestSchedulersHostile(t *testing.T) {
+	s := newSite(t)
+	snapshot := new(poll.Snapshot)
+	for _, name := range hostileNames {
+		snapshot.Entries = append(snapshot.Entries, &asynq.SchedulerEntry{ID: name, Spec: name, Task: asynq.NewTask(name, []byte(name)), Opts: []asynq.Option{asynq.Queue(name), asynq.Group(name)}, Next: s.now, Prev: s.now.Add(-time.Hour)})
+	}
+	snapshot.Entries = append(snapshot.Entries, &asynq.SchedulerEntry{ID: "empty"})
+	s.poller.snapshot = snapshot
+	page := s.get("/schedulers")
+	page.sound()
+	for _, name := range hostileNames {
+		if name != "\xff\xfe" && !page.leads("/schedule", "id", name) {
+			t.Errorf("no link leads to the entry %q", name)
+		}
+		s.get("/schedule", "id", name).sound()
+		s.get("/schedulers", "find", name).sound()
+	}
+	s.poller.snapshot = new(poll.Snapshot)
+	if got := s.get("/schedulers").text("main"); !strings.Contains(got, "No scheduler is running") {
+		t.Errorf("without a scheduler: %s", got)
+	}
+	if a := s.send(request("/schedule?id=gone")); a.status != http.StatusNotFound {
+		t.Errorf("an entry that never was: status %d", a.status)
+	}
+}
+
+func TestRunSchedule(t *testing.T) {
+	s := newSite(t)
+	scheduler := asynq.NewScheduler(s.opt, &asynq.SchedulerOpts{HeartbeatInterval: 20 * time.Millisecond, LogLevel: asynq.FatalLevel})
+	id, err := scheduler.Register("0 0 1 1 *", asynq.NewTask("report", []byte("p")), asynq.Queue("low"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := scheduler.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(scheduler.Shutdown)
+	var entries []*asynq.SchedulerEntry
+	for until, tick := time.Now().Add(10*time.Second), time.NewTicker(5*time.Millisecond); len(entries) == 0; <-tick.C {
+		if entries, err = s.inspector.SchedulerEntries(); err != nil || time.Now().After(until) {
+			t.Fatalf("no entry is told of: %v", err)
+		}
+	}
+	s.poller.snapshot = &poll.Snapshot{Entries: entries}
+	if got := s.get("/schedule", "id", id).text("main"); !strings.Contains(got, "Its task was not enqueued yet") {
+		t.Errorf("before: %s", got)
+	}
+
+	s.gate.refuse = access.ScheduleRun
+	if a := s.post("/schedule", "do", "run", "id", id); a.status != http.StatusForbidden {
+		t.Errorf("refused: status %d", a.status)
+	}
+	if got := s.get("/schedulers").text("main"); strings.Contains(got, "Run now") {
+		t.Error("what is refused is offered")
+	}
+	s.gate.refuse = ""
+	back := root + "/schedule?id=" + id
+	a := s.post("/schedule", "do", "run", "id", id, "back", back)
+	if a.status != http.StatusSeeOther || a.header.Get("Location") != back {
+		t.Fatalf("status %d, to %q", a.status, a.header.Get("Location"))
+	}
+	tasks, err := s.inspector.ListPendingTasks("low")
+	if err != nil || len(tasks) != 1 || tasks[0].Type != "report" {
+		t.Fatalf("enqueued: %v, %v", tasks, err)
+	}
+	if want := fmt.Sprintf("schedule.run queue=low task=%s entry=%s ok=true", tasks[0].ID, id); len(s.gate.done) != 1 || s.gate.done[0] != want {
+		t.Errorf("done %q, want %q", s.gate.done, want)
+	}
+	page := s.get("/schedule", "id", id)
+	page.sound()
+	if !strings.Contains(page.text("#said"), "enqueued") || len(within(page.all("#said")[0], "a")) != 1 {
+		t.Errorf("the page says %q", page.text("#said"))
+	}
+	if !page.leads("/task", "queue", "low", "id", tasks[0].ID) || len(page.all(".ran")) != 1 {
+		t.Errorf("the history: %s", page.text("main"))
+	}
+	if again := s.get("/schedule", "id", id); again.text("#said") != "" {
+		t.Errorf("it is said again: %s", again.text("#said"))
+	}
+
+	// Gone, its history stays.
+	s.poller.snapshot = new(poll.Snapshot)
+	if got := s.get("/schedule", "id", id).text("main"); !strings.Contains(got, "gone") || !strings.Contains(got, tasks[0].ID) {
+		t.Errorf("gone: %s", got)
+	}
+	s.post("/schedule", "do", "run", "id", "unknown")
+	if got := s.get("/schedulers").text("#said"); got == "" || !strings.Contains(got, "unknown") {
+		t.Errorf("of an unknown one it says %q", got)
+	}
+	if a := s.post("/schedule", "do", "drop", "id", id); a.status != http.StatusUnprocessableEntity {
+		t.Errorf("another change: status %d", a.status)
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	var events []*asynq.SchedulerEnqueueEvent
+	for n := range 150 {
+		events = append(events, &asynq.SchedulerEnqueueEvent{EnqueuedAt: now.Add(time.Duration(-n) * time.Minute)})
+	}
+	line := newTimeline(events, []time.Time{now.Add(time.Minute), now.Add(time.Hour)}, now)
+	if line.Count != mostDots || strings.Count(string(line.SVG), `"ran"`) != mostDots || strings.Count(string(line.SVG), `"comes"`) != 1 || !line.To.Equal(now.Add(time.Minute)) {
+		t.Errorf("%d events, to %v: %s", line.Count, line.To, line.SVG)
+	}
+	ahead := newTimeline(nil, []time.Time{now.Add(time.Hour)}, now)
+	if !ahead.To.Equal(now.Add(time.Hour)) || strings.Count(string(ahead.SVG), `"comes"`) != 1 {
+		t.Errorf("only what comes: %+v", ahead)
+	}
+	if none := newTimeline(nil, nil, now); none.SVG != "" {
+		t.Errorf("nothing: %s", none.SVG)
+	}
+	late := newTimeline([]*asynq.SchedulerEnqueueEvent{{EnqueuedAt: now.Add(time.Hour)}}, nil, now) // another host's clock
+	if strings.Contains(string(late.SVG), "NaN") || strings.Contains(string(late.SVG), "Inf") {
+		t.Errorf("an event of the future: %s", late.SVG)
+	}
+}

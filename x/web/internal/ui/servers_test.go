@@ -1,0 +1,180 @@
+package ui
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/poll"
+)
+
+func TestServers(t *testing.T) {
+	s := newSite(t)
+	worker := func(id string, ago, left time.Duration) *asynq.WorkerInfo {
+		return &asynq.WorkerInfo{TaskID: id, TaskType: "email:" + id, TaskPayload: []byte("payload of " + id), Queue: "mail", Started: s.now.Add(-ago), Deadline: s.now.Add(left)}
+	}
+	s.poller.snapshot = &poll.Snapshot{
+		At: s.now,
+		Queues: []poll.Queue{
+			{Name: "mail", Info: &asynq.QueueInfo{Queue: "mail", Pending: 7, Size: 9}},
+			{Name: "left", Info: &asynq.QueueInfo{Queue: "left", Pending: 3, Size: 3}},
+		},
+		Servers: []*asynq.ServerInfo{
+			{ID: "one", Host: "alpha", PID: 11, Concurrency: 4, Queues: map[string]int{"mail": 6, "new": 3}, Status: "active", Started: s.now.Add(-time.Hour),
+				ActiveWorkers: []*asynq.WorkerInfo{worker("old", 90*time.Second, -time.Second), worker("young", time.Second, time.Minute)}},
+			{ID: "two", Host: "beta", PID: 22, Concurrency: 5, Queues: map[string]int{"mail": 1}, StrictPriority: true, Status: "stopped", Started: s.now,
+				ActiveWorkers: []*asynq.WorkerInfo{worker("middle", 30*time.Second, time.Minute)}},
+		},
+		Health: []poll.Verdict{{Text: "Server x crashed", Link: "/servers"}, {Text: "of another page", Link: "/redis"}},
+	}
+	page := s.get("/servers")
+	page.sound()
+	if got := page.text(".head"); !strings.Contains(got, "1 server takes tasks · 3 of 4 slots busy") {
+		t.Errorf("the head says %q", got)
+	}
+	if got := page.row("alpha:11"); !strings.Contains(got, "active 2 / 4 mail 6 new 3 email:old 1m 30s ago 1h ago") {
+		t.Errorf("a server is %q", got)
+	}
+	if got := page.row("beta:22"); !strings.Contains(got, "stopped 1 / 5 strict mail 1") {
+		t.Errorf("a stopped server is %q", got)
+	}
+	if !strings.Contains(page.text(".verdicts"), "crashed") || strings.Contains(page.body, "of another page") {
+		t.Errorf("verdicts: %q", page.text(".verdicts"))
+	}
+	table := textOf(page.all("table")[1])
+	if a, b, c := strings.Index(table, "email:old"), strings.Index(table, "email:middle"), strings.Index(table, "email:young"); a < 0 || a > b || b > c {
+		t.Errorf("what runs is not sorted by how long it has: %s", table)
+	}
+	if !strings.Contains(table, "late 1s ago") || !strings.Contains(table, "payload of middle") {
+		t.Errorf("what runs: %s", table)
+	}
+	queues := textOf(page.all("table")[2])
+	for _, want := range []string{"left nobody 0 3 0 0", "mail 3 7 1 4", "new no task yet 0 0 1 4"} {
+		if !strings.Contains(queues, want) {
+			t.Errorf("who works on what lacks %q: %s", want, queues)
+		}
+	}
+	if !page.leads("/task", "queue", "mail", "id", "old") || !page.leads("/servers", "server", "two") {
+		t.Error("a link is missing")
+	}
+
+	for find, want := range map[string]int{"ALPHA": 1, "middle": 1, "email:": 2, "nothing": 0, "stopped": 1} {
+		page := s.get("/servers", "find", find)
+		page.sound()
+		got := strings.Count(page.text("main"), "alpha:11 active") + strings.Count(page.text("main"), "beta:22 stopped")
+		if got != want {
+			t.Errorf("%q finds %d servers, want %d", find, got, want)
+		}
+	}
+	one := s.get("/servers", "server", "two")
+	if got := one.text("main"); strings.Contains(got, "alpha:11") || !strings.Contains(got, "Only the server beta:22 is shown") {
+		t.Errorf("one server: %s", got)
+	}
+
+	s.gate.refuse = access.TaskCancel
+	if strings.Contains(s.get("/servers").text("main"), "Cancel") {
+		t.Error("what is refused is offered")
+	}
+}
+
+func TestServersBounded(t *testing.T) {
+	s := newSite(t)
+	server := &asynq.ServerInfo{ID: "one", Host: "h", PID: 1, Concurrency: 1000, Queues: map[string]int{"q": 1}, Status: "active"}
+	for n := range 1000 {
+		server.ActiveWorkers = append(server.ActiveWorkers, &asynq.WorkerInfo{TaskID: fmt.Sprint("id-", n), TaskType: "t", Queue: "q", Started: s.now.Add(time.Duration(-n) * time.Second)})
+	}
+	s.poller.snapshot = &poll.Snapshot{Servers: []*asynq.ServerInfo{server}}
+	page := s.get("/servers")
+	if rows := within(page.all("table")[1], "tr"); len(rows) != mostRunning+1 || !strings.Contains(page.text("main"), "of 1,000") || attr(rows[1], "id") != "task-q-id-999" {
+		t.Errorf("%d rows, the first %q", len(rows), attr(rows[1], "id"))
+	}
+}
+
+func TestNoServers(t *testing.T) {
+	s := newSite(t)
+	s.poller.snapshot = &poll.Snapshot{Problems: poll.Problems{Servers: fmt.Errorf("refused")}, At: s.now}
+	page := s.get("/servers")
+	page.sound()
+	if got := page.text("main"); !strings.Contains(got, "No server is running") || !strings.Contains(got, "Redis did not tell of the servers") {
+		t.Errorf("the page says %q", got)
+	}
+}
+
+func TestServersHostile(t *testing.T) {
+	s := newSite(t)
+	s.ui.Redact = func(queue, _ string, data []byte) []byte { return append([]byte("of "+queue+": "), data...) }
+	snapshot := &poll.Snapshot{}
+	for n, name := range hostileNames {
+		snapshot.Queues = append(snapshot.Queues, poll.Queue{Name: name, Info: &asynq.QueueInfo{Queue: name, Size: 1}})
+		snapshot.Servers = append(snapshot.Servers, &asynq.ServerInfo{
+			ID: name + fmt.Sprint(n), Host: name, PID: n, Concurrency: 1, Queues: map[string]int{name: 1}, Status: name, Started: s.now,
+			ActiveWorkers: []*asynq.WorkerInfo{{TaskID: name, TaskType: name, Queue: name, TaskPayload: []byte(name), Started: s.now}},
+		})
+	}
+	s.poller.snapshot = snapshot
+	page := s.get("/servers")
+	page.sound()
+	for _, name := range hostileNames {
+		if name == "\xff\xfe" {
+			continue // a URL has these bytes, and a parsed page has not
+		}
+		if !page.leads("/task", "queue", name, "id", name) {
+			t.Errorf("no link leads to task %q", name)
+		}
+		s.get("/servers", "find", name, "server", name).sound()
+	}
+}
+
+func TestCancelFromServers(t *testing.T) {
+	s := newSite(t)
+	heard := s.redis.NewSubscriber()
+	heard.Subscribe("asynq:cancel")
+	canceled := make(chan string, 9)
+	go func() {
+		for m := range heard.Messages() { // whoever publishes waits for it
+			canceled <- m.Message
+		}
+	}()
+	t.Cleanup(heard.Close)
+	back := root + "/servers?find=x"
+
+	s.gate.refuse = access.TaskCancel
+	if a := s.post("/servers", "do", "cancel", "queue", "q", "id", "the-id", "back", back); a.status != http.StatusForbidden || len(s.gate.done) != 0 {
+		t.Fatalf("refused: status %d, done %v", a.status, s.gate.done)
+	}
+	s.gate.refuse = ""
+	a := s.post("/servers", "do", "cancel", "queue", "q", "id", "the-id", "back", back)
+	if a.status != http.StatusSeeOther || a.header.Get("Location") != back {
+		t.Errorf("status %d, to %q", a.status, a.header.Get("Location"))
+	}
+	select {
+	case id := <-canceled:
+		if id != "the-id" {
+			t.Errorf("%q was canceled", id)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("nobody was told to cancel")
+	}
+	if want := "task.cancel queue=q task=the-id entry= ok=true"; len(s.gate.done) != 1 || s.gate.done[0] != want || s.poller.woken != 1 {
+		t.Errorf("done %q, want %q; woken %d", s.gate.done, want, s.poller.woken)
+	}
+	if got := s.get("/servers").text("#said"); !strings.Contains(got, "cancel task the-id") {
+		t.Errorf("the next page says %q", got)
+	}
+	for _, pairs := range [][]string{{"do", "delete", "id", "x"}, {"do", "cancel"}} {
+		if a := s.post("/servers", pairs...); a.status != http.StatusUnprocessableEntity {
+			t.Errorf("%v: status %d", pairs, a.status)
+		}
+	}
+
+	s.redis.SetError("LOADING")
+	s.post("/servers", "do", "cancel", "queue", "q", "id", "the-id", "back", back)
+	s.redis.SetError("")
+	if got := s.get("/servers").text("#said"); !strings.Contains(got, "LOADING") || !strings.HasSuffix(s.gate.done[1], "ok=false") {
+		t.Errorf("after an error the page says %q, and done is %v", got, s.gate.done)
+	}
+}
