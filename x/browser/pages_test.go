@@ -1,27 +1,115 @@
 package browser_test
 
 import (
+	"net/url"
+	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 
 	"github.com/asynq-go/asynq"
 )
 
-func TestOverview(t *testing.T) {
+// q is a page with parameters: pairs of a name and a value.
+func q(path string, pairs ...string) string {
+	values := url.Values{}
+	for n := 0; n < len(pairs); n += 2 {
+		values.Set(pairs[n], pairs[n+1])
+	}
+	return path + "?" + values.Encode()
+}
+
+// pages are all pages, with what each must say.
+func pages(ids tasks) map[string]string {
+	all := map[string]string{
+		"/":                                   "Overview",
+		"/queues":                             "default",
+		q("/queue", "queue", "default"):       "default",
+		"/search":                             "Search",
+		q("/search", "filter", "type:email:*"): "email:welcome",
+		"/errors":                             "smtp: 421",
+		"/types":                              "email:welcome",
+		q("/type", "type", "email:welcome"):   "email:welcome",
+		"/groups":                             "users",
+		"/servers":                            "block",
+		"/schedulers":                         "report:monthly",
+		"/redis":                              "Redis",
+		"/operations":                         "perations",
+		q("/enqueue", "queue", "default"):     "Enqueue",
+		"/settings":                           "Settings",
+		q("/queue", "queue", hostile):         "onerror",
+		q("/tasks", "queue", hostile, "state", "pending"):                       "onerror",
+		q("/tasks", "queue", hostile, "state", "scheduled"):                     "onerror",
+		q("/tasks", "queue", hostile, "state", "aggregating", "group", hostile): "onerror",
+		q("/task", "queue", hostile, "id", hostile):                             "onerror",
+		q("/task", "queue", hostile, "id", hostile, "as", "hex"):                "onerror",
+		q("/task", "queue", hostile, "id", hostile, "as", "text"):               "onerror",
+		q("/type", "type", hostile):                                             "onerror",
+		q("/groups", "queue", hostile):                                          "onerror",
+		q("/enqueue", "queue", hostile, "type", hostile):                        "Enqueue",
+		q("/edit", "queue", "default", "id", ids[asynq.TaskStateScheduled]):     "amount",
+		q("/search", "filter", `payload:"onerror" -state:active`):               "onerror",
+	}
+	for state, id := range ids {
+		all[q("/tasks", "queue", "default", "state", state.String())] = id
+		all[q("/task", "queue", "default", "id", id)] = id
+	}
+	return all
+}
+
+// Each page says what it is for, in both looks and at both widths, with nothing serious for axe to find, nothing that is wider than a
+// phone, and no script that is not ours.
+func TestPages(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	if _, err := s.client.Enqueue(asynq.NewTask("email:welcome", []byte(`{"user_id":1}`))); err != nil {
+	ids := s.seed(t)
+	for path, says := range pages(ids) {
+		t.Run(strings.SplitN(path, "?", 2)[0], func(t *testing.T) {
+			t.Parallel()
+			b := open(t, s.url)
+			b.visit(path)
+			b.until(`document.getElementById("main").innerText.includes(` + quote(says) + `) || [...document.querySelectorAll("main textarea, main input, main select")].some((e) => e.value.includes(` + quote(says) + `))`)
+			if title := eval[string](b, `document.title`); title == "owned" || !strings.HasSuffix(title, "· asynq") {
+				t.Errorf("the title is %q", title)
+			}
+			if n := eval[int](b, `document.querySelectorAll("main img, main script").length`); n > 0 {
+				t.Errorf("%d elements of a task's making", n)
+			}
+			if n := eval[int](b, `document.querySelectorAll("main h1").length`); n != 1 {
+				t.Errorf("%d headings of the first level", n)
+			}
+			b.accessible("wide and light")
+			b.dark(true)
+			b.do(chromedp.EmulateViewport(390, 844))
+			if wide := eval[int](b, `document.documentElement.scrollWidth`); wide > 390 {
+				t.Errorf("the page is %d wide on a phone of 390", wide)
+			}
+			b.accessible("narrow and dark")
+		})
+	}
+}
+
+// quote makes a string of a script.
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
+}
+
+// What happens is seen without anything being done.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	if _, err := s.client.Enqueue(asynq.NewTask("email:welcome", nil)); err != nil {
 		t.Fatal(err)
 	}
 	b := open(t, s.url)
 	b.visit("/")
 	b.until(`document.querySelector("table").innerText.includes("default")`)
-	b.accessible("overview")
-	b.dark(true)
-	b.accessible("overview, dark")
-
-	// What happens is seen without anything being done.
+	eval[bool](b, `document.querySelector("h1").marked = true`)
 	if _, err := s.client.Enqueue(asynq.NewTask("email:welcome", nil), asynq.Queue("second")); err != nil {
 		t.Fatal(err)
 	}
 	b.until(`document.querySelector("table").innerText.includes("second")`)
+	if !eval[bool](b, `document.querySelector("h1").marked === true`) {
+		t.Error("the page was made anew, instead of being brought up to date")
+	}
 }
