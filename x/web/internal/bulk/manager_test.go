@@ -105,6 +105,31 @@ func TestChangesByFilter(t *testing.T) {
 	}
 }
 
+func TestFiltersSeeWhatIsShown(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *bulk.Config) {
+		c.Seen = func(task *asynq.TaskInfo) *asynq.TaskInfo {
+			seen := *task
+			seen.Payload = []byte("hidden")
+			return &seen
+		}
+	})
+	if _, err := s.client.Enqueue(asynq.NewTask("x", []byte("secret")), asynq.ProcessIn(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	spec := bulk.Spec{Kind: bulk.Delete, Queue: "default", State: "scheduled", Filter: "payload:secret"}
+	if c, err := s.Count(context.Background(), spec, 10); err != nil || c.N != 0 {
+		t.Errorf("%+v, error %v", c, err)
+	}
+	if op := s.run(spec); op.Changed != 0 || op.Looked != 1 {
+		t.Errorf("%+v", op)
+	}
+	spec.Filter = "payload:hidden"
+	if op := s.run(spec); op.Changed != 1 {
+		t.Errorf("%+v", op)
+	}
+}
+
 func TestChangesASelection(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

@@ -167,7 +167,11 @@ func (s *Search) Part(ctx context.Context, i *asynq.Inspector, cursor string, mo
 			if p.state == asynq.TaskStateAggregating {
 				f.Group = s.Group
 			}
-			page, err := i.TasksAfter(ctx, p.queue, p.state, f, after, min(most.Found-len(part.Tasks), held))
+			asked, n := 0, min(most.Found-len(part.Tasks), held)
+			if match := f.Match; match != nil {
+				f.Match = func(t *asynq.TaskInfo) bool { asked++; return match(t) }
+			}
+			page, err := i.TasksAfter(ctx, p.queue, p.state, f, after, n)
 			switch {
 			case errors.Is(err, asynq.ErrQueueNotFound): // it has gone meanwhile
 				more = false
@@ -177,7 +181,11 @@ func (s *Search) Part(ctx context.Context, i *asynq.Inspector, cursor string, mo
 				part.Errors = append(part.Errors, QueueError{p.queue, err})
 				more = false
 			default:
-				part.Tasks, part.Looked = append(part.Tasks, page.Tasks...), part.Looked+page.Looked
+				looked := page.Looked
+				if len(page.Tasks) == n && !s.Filter.ByAge() { // those behind the last one are looked at again
+					looked = max(asked, n)
+				}
+				part.Tasks, part.Looked = append(part.Tasks, page.Tasks...), part.Looked+looked
 				after, more = page.Next, page.Next != ""
 			}
 		}

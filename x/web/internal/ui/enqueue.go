@@ -86,14 +86,26 @@ func (b *enqueueBody) copyOf(t *asynq.TaskInfo, now time.Time) {
 	b.Headers = strings.Join(lines, "\n")
 	b.MaxRetry = strconv.Itoa(t.MaxRetry)
 	if t.Timeout > 0 {
-		b.Timeout = t.Timeout.String()
+		b.Timeout = lengthText(t.Timeout)
 	}
 	if t.Deadline.After(now) {
 		b.Deadline = t.Deadline.UTC().Format("2006-01-02T15:04:05")
 	}
 	if t.Retention > 0 {
-		b.Retention = t.Retention.String()
+		b.Retention = lengthText(t.Retention)
 	}
+}
+
+// lengthText is a length of time as people write it.
+func lengthText(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
 
 // headerText is a name or a value of a header as a line has it: quoted, where it could not be read back otherwise.

@@ -29,7 +29,7 @@ type taskBody struct {
 	Headers  []field
 	Times    []moment
 	Can      map[string]bool // what can be done with it now
-	Original bool            // its payload may be edited and copied: all of it is shown
+	Original bool            // its payload may be edited and copied: all of it is shown, and fits a form
 	Back     string
 }
 
@@ -64,6 +64,7 @@ const (
 	shownBytes = 32 << 10
 	allBytes   = 2 << 20
 	stillBytes = 64 << 10 // from here on a page is not asked for again by itself
+	mostTokens = 20_000   // with colours
 )
 
 const formFormatted = "formatted"
@@ -104,7 +105,9 @@ func (u *UI) bytesOf(r *http.Request, name string, t *asynq.TaskInfo, data []byt
 	var more bool
 	switch v.Form {
 	case string(show.JSON):
-		v.Tokens, more = show.Indent(shown, limit)
+		if v.Tokens, more = show.Indent(shown, limit); limit == allBytes && len(v.Tokens) > mostTokens {
+			v.Tokens = plain(v.Tokens) // colours would make the page several times as large
+		}
 	case string(show.Hex):
 		var dump string
 		dump, more = show.Dump(shown, limit/4)
@@ -124,6 +127,15 @@ func (u *UI) bytesOf(r *http.Request, name string, t *asynq.TaskInfo, data []byt
 	return v
 }
 
+// plain is tokens without their looks.
+func plain(list []show.Token) []show.Token {
+	var b strings.Builder
+	for _, token := range list {
+		b.WriteString(token.Text)
+	}
+	return []show.Token{{Text: b.String()}}
+}
+
 // task is the page of one task.
 func (u *UI) task(r *http.Request) (*view, error) {
 	t, err := u.findTask(r, r.URL.Query().Get("queue"), r.URL.Query().Get("id"))
@@ -136,7 +148,7 @@ func (u *UI) task(r *http.Request) (*view, error) {
 	}
 	body.Payload = u.bytesOf(r, "payload", t, t.Payload, u.PayloadText)
 	body.Result = u.bytesOf(r, "result", t, t.Result, u.ResultText)
-	body.Original = !body.Payload.Redacted
+	body.Original = !body.Payload.Redacted && len(t.Payload) <= mostEdited
 	for name, value := range t.Headers {
 		body.Headers = append(body.Headers, field{name, value})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/asynq-go/asynq/x/filter"
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/search"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
 // tasksBody is the list of the tasks of one queue in one state.
@@ -22,7 +23,7 @@ type tasksBody struct {
 	Total               int // tasks in the state
 	Rows                []taskRow
 	Kinds               []kindButton
-	All                 string // what "all" are, beside the number of them
+	All                 string // all of what
 	Page, Pages         int    // 0: there are no numbers, because a filter or a group is looked through
 	Size                int
 	Sizes               []int
@@ -151,11 +152,11 @@ func (u *UI) tasks(r *http.Request) (*view, error) {
 func allOf(b *tasksBody, f *filter.Filter) string {
 	switch {
 	case !f.Empty():
-		return "that the filter finds"
+		return "All that match"
 	case b.Group != "":
-		return "of the group"
+		return "All of the group"
 	default:
-		return ""
+		return "All " + show.Plural(int64(b.Total), "task")
 	}
 }
 

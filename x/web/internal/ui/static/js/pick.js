@@ -1,4 +1,4 @@
-// Picks all tasks of a page at once, and copies what a task carries.
+// Picks all tasks of a page at once, copies what a task carries, and folds menus up again.
 
 export function pickTasks() {
   prepare();
@@ -11,6 +11,9 @@ export function pickTasks() {
     const all = event.target.querySelector("input[data-all]");
     if (all) mark(all);
   });
+  document.addEventListener("click", (event) => fold((menu) => !menu.contains(event.target)));
+  document.addEventListener("htmx:after:swap", () => fold(() => document.querySelector("dialog[open]")));
+  document.addEventListener("keydown", (event) => event.key === "Escape" && fold(() => true));
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;
@@ -27,6 +30,10 @@ function prepare() {
     mark(all);
   }
   if (navigator.clipboard) for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
+}
+
+function fold(which) {
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (which(menu)) menu.open = false;
 }
 
 function boxes(all) {

@@ -1,0 +1,306 @@
+package ui_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/ui"
+)
+
+func TestTaskShowsItsBytes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *ui.Config) {
+		c.PayloadText = func(typename string, _ []byte) (string, bool) {
+			if typename == "panic" {
+				panic("no")
+			}
+			return "made of " + typename, typename == "own"
+		}
+	})
+	const exact = `{"id":12345678901234567890,"f":1.10,"id":0}`
+	s.enqueue(asynq.NewTaskWithHeaders("a", []byte(exact), map[string]string{"trace": "t-1"}), asynq.TaskID("json"))
+	s.enqueue(asynq.NewTask("own", []byte("\x01\x02")), asynq.TaskID("own"))
+	s.enqueue(asynq.NewTask("panic", []byte("a\u202eb\x07 and more of that")), asynq.TaskID("panic"))
+	s.enqueue(asynq.NewTask("large", []byte(`["`+strings.Repeat("x", 3<<20)+`"]`)), asynq.TaskID("large"))
+	s.enqueue(asynq.NewTask("none", nil), asynq.TaskID("none"))
+	show := func(path string) string {
+		a := s.get("/task?queue=default&id=" + path)
+		if a.code != http.StatusOK {
+			t.Fatalf("%s: %d", path, a.code)
+		}
+		pre := a.all("pre", "id", "payload-bytes")
+		if len(pre) == 0 {
+			return a.text("section", "aria-labelledby", "payload")
+		}
+		return inner(pre[0])
+	}
+	for path, want := range map[string]string{
+		"json":         "{\n  \"id\": 12345678901234567890,\n  \"f\": 1.10,\n  \"id\": 0\n}",
+		"json&as=text": exact,
+		"own":          "made of own",
+		"own&as=hex":   "00000000  01 02                                             |..|\n",
+		"own&as=json":  "made of own", // it is none
+		"panic":        `a\u202eb␇ and more of that`,
+		"none":         "Payload The task has no payload.",
+	} {
+		if got := show(path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	if a := s.get("/task?queue=default&id=json"); !strings.Contains(a.text("main"), "trace t-1") && !strings.Contains(a.text("main"), "tracet-1") {
+		t.Errorf("headers: %s", a.text("main"))
+	}
+	if got := show("large"); len(got) > 40<<10 {
+		t.Errorf("a large payload: %d bytes", len(got))
+	}
+	if got := show("large&all=payload"); len(got) < 1<<20 || len(got) > 3<<20 {
+		t.Errorf("more of a large payload: %d bytes", len(got))
+	}
+	a := s.get("/download?queue=default&id=large&of=payload")
+	if len(a.body) != 3<<20+4 || a.head.Get("Content-Type") != "application/octet-stream" || a.head.Get("Content-Disposition") != `attachment; filename=large-payload.json` {
+		t.Errorf("%d bytes, %v", len(a.body), a.head)
+	}
+	for path, code := range map[string]int{
+		"/task": 422, "/task?queue=none&id=x": 404, "/task?queue=default&id=x": 404, "/download?queue=default&id=x": 404, "/edit?queue=default&id=json": 409,
+	} {
+		if a := s.get(path); a.code != code {
+			t.Errorf("%s answers %d, want %d", path, a.code, code)
+		}
+	}
+}
+
+func TestTaskTellsItsError(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	info := s.archived(asynq.NewTask("a", nil), "it \"broke\" <b>\ngoroutine 1:\n\tmain.go:7")
+	s.look()
+	a := s.get("/task", "queue", "default", "id", info.ID)
+	a.checkSafe()
+	card := a.text("section", "aria-labelledby", "error")
+	if !strings.Contains(card, `it "broke" <b>`) || !strings.Contains(a.text("details"), "main.go:7") {
+		t.Errorf("%s", card)
+	}
+	for _, n := range a.all("a") {
+		if inner(n) == "Tasks with this error" {
+			if found := s.get(attr(n, "href")); len(found.ids()) != 1 {
+				t.Errorf("tasks with this error: %s", found.text("main"))
+			}
+			return
+		}
+	}
+	t.Error("there is no link to tasks with this error")
+}
+
+func TestTaskIsChanged(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.enqueue(asynq.NewTask("a", nil), asynq.TaskID("x"), asynq.ProcessIn(time.Hour))
+	do := func(pairs ...string) *answer {
+		values := url.Values{"queue": {"default"}, "id": {"x"}}
+		for i := 0; i < len(pairs); i += 2 {
+			values.Set(pairs[i], pairs[i+1])
+		}
+		return s.post("/task", values)
+	}
+	state := func() asynq.TaskState { return s.find(&asynq.TaskInfo{Queue: "default", ID: "x"}).State }
+	for _, step := range []struct {
+		pairs []string
+		said  string
+		state asynq.TaskState
+	}{
+		{[]string{"do", "run"}, "The task is pending", asynq.TaskStatePending},
+		{[]string{"do", "run"}, "pending", asynq.TaskStatePending},
+		{[]string{"do", "cancel"}, "The task is pending: only one that is active", asynq.TaskStatePending},
+		{[]string{"do", "archive"}, "The task is in the archive", asynq.TaskStateArchived},
+		{[]string{"do", "reschedule", "in", "soon"}, "“soon” is no length of time", asynq.TaskStateArchived},
+		{[]string{"do", "reschedule", "at", "tomorrow"}, "“tomorrow” is no time", asynq.TaskStateArchived},
+		{[]string{"do", "reschedule", "in", "1d2h"}, "The task runs in 1d 2h.", asynq.TaskStateScheduled},
+		{[]string{"do", "reschedule", "at", "2099-12-31T23:59:01"}, "The task runs at 2099-12-31 23:59:01 UTC.", asynq.TaskStateScheduled},
+	} {
+		a := s.follow(do(step.pairs...))
+		if said := a.text("div", "id", "said"); !strings.Contains(said, step.said) || state() != step.state {
+			t.Errorf("%q: %q, now %v", step.pairs, said, state())
+		}
+	}
+	if at := s.find(&asynq.TaskInfo{Queue: "default", ID: "x"}).NextProcessAt; !at.Equal(time.Date(2099, 12, 31, 23, 59, 1, 0, time.UTC)) {
+		t.Errorf("it runs at %v", at)
+	}
+	if got := s.gate.log(); got[0] != "task.run default/x 1 true" || got[1] != "task.run default/x 1 false" || len(got) != 5 {
+		t.Errorf("log: %q", got)
+	}
+	if a := do("do", "paint"); a.code != 422 {
+		t.Errorf("painted: %d", a.code)
+	}
+	asked := do("do", "delete")
+	if asked.text("h1") != "Delete the task x?" {
+		t.Fatalf("%s", asked.text("main"))
+	}
+	gone := s.follow(s.submit(asked, asked.form("/task")))
+	if said := gone.text("div", "id", "said"); said != "The task is deleted." {
+		t.Errorf("%q", said)
+	}
+	if a := do("do", "run"); a.code != 404 {
+		t.Errorf("run when it is gone: %d", a.code)
+	}
+}
+
+func TestActiveTask(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	began, ended := make(chan struct{}), make(chan struct{})
+	srv := asynq.NewServer(s.opt, asynq.Config{Concurrency: 1, Logger: asynq.NewSlogLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))})
+	if err := srv.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
+		close(began)
+		<-ctx.Done()
+		close(ended)
+		return ctx.Err()
+	})); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Shutdown)
+	s.enqueue(asynq.NewTask("a", nil), asynq.TaskID("x"))
+	<-began
+	a := s.get("/task?queue=default&id=x")
+	for _, button := range a.all("button", "name", "do") {
+		if v := attr(button, "value"); !strings.HasPrefix(v, "cancel") {
+			t.Errorf("an active task can be %s", v)
+		}
+	}
+	if a := s.get("/tasks?queue=default&state=active"); len(a.ids()) != 1 {
+		t.Errorf("active: %s", a.text("main"))
+	}
+	asked := s.post("/task", url.Values{"queue": {"default"}, "id": {"x"}, "do": {"cancel-delete"}})
+	if asked.text("h1") != "Cancel and delete the task x?" {
+		t.Fatalf("%s", asked.text("main"))
+	}
+	s.follow(s.submit(asked, asked.form("/task")))
+	<-ended
+	if got := s.gate.log(); len(got) != 1 || got[0] != "task.cancel default/x 1 true" {
+		t.Errorf("log: %q", got)
+	}
+}
+
+func TestEnqueueByHand(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	form := url.Values{
+		"type": {"email:welcome"}, "queue": {"mail"}, "payload": {"{\r\n \"n\": 12345678901234567890}"}, "encoding": {"json"}, "id": {"mine"},
+		"headers": {"trace: t-1\r\n\"a: b\": \"c\\nd\"\r\n"}, "max_retry": {"3"}, "timeout": {"1m30s"}, "deadline": {"2099-01-01T00:00"},
+		"retention": {"1d"}, "process_in": {"2h"}, "unique": {"1h"},
+	}
+	a := s.follow(s.post("/enqueue", form))
+	if said := a.text("div", "id", "said"); said != "The task is scheduled in the queue mail. Show the task" {
+		t.Errorf("%q", said)
+	}
+	info := s.find(&asynq.TaskInfo{Queue: "mail", ID: "mine"})
+	if string(info.Payload) != "{\n \"n\": 12345678901234567890}" || info.MaxRetry != 3 || info.Timeout != 90*time.Second || info.Retention != 24*time.Hour ||
+		info.Deadline.Year() != 2099 || !maps.Equal(info.Headers, map[string]string{"trace": "t-1", "a: b": "c\nd"}) || info.State != asynq.TaskStateScheduled {
+		t.Errorf("%+v", info)
+	}
+	if got := s.gate.log(); len(got) != 1 || got[0] != "task.enqueue mail/mine 1 true" {
+		t.Errorf("log: %q", got)
+	}
+	wrong := func(name, value, want string) {
+		t.Helper()
+		f := maps.Clone(form)
+		f.Set("id", "")
+		f.Del("unique")
+		f[name] = []string{value}
+		a := s.post("/enqueue", f)
+		if a.code != 422 || !strings.Contains(a.text("main"), want) {
+			t.Errorf("%s %q: %d, want %q: %s", name, value, a.code, want, a.text("main"))
+		}
+		a.checkSafe()
+	}
+	wrong("type", " ", "Say the type")
+	wrong("queue", "}x", "must not begin with }")
+	wrong("queue", "\xff", "must be UTF-8")
+	wrong("payload", "{\n\"a\" 1}", "This is not JSON, at line 2, character 5")
+	wrong("encoding", "morse", "There is no encoding")
+	wrong("headers", "no colon", "write each header on a line of its own")
+	wrong("max_retry", "-1", "whole number from 0")
+	wrong("timeout", "soon", "This is no length of time")
+	wrong("deadline", "soon", "This is no time")
+	wrong("process_at", "2099-01-01T00:00", "Say either when, or in how long.")
+	wrong("unique", "0s", "It must be more than nothing")
+	wrong("unique", "1h", "holds the lock")
+	wrong("id", "mine", "has a task with this ID")
+	if n := s.size("mail"); n != 1 {
+		t.Errorf("%d tasks", n)
+	}
+	b64 := url.Values{"type": {"b"}, "payload": {"AP8\r\n="}, "encoding": {"base64"}, "id": {"b"}, "queue": {"mail"}, "again": {"yes"}}
+	if a := s.follow(s.post("/enqueue", b64)); len(a.all("input", "name", "type", "value", "b")) != 1 {
+		t.Errorf("another one: %s", a.text("main"))
+	}
+	if got := s.find(&asynq.TaskInfo{Queue: "mail", ID: "b"}).Payload; string(got) != "\x00\xff" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestCopiesAreExact sends forms as browsers do.
+func TestCopiesAreExact(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for n, payload := range []string{
+		"", `{"n":12345678901234567890}`, "\n\nleading lines", "line\r\nends\r", "\x00\x01\xff", "tab\there ", " {\n}\n", "<b>&amp;</textarea>", "\ufeffmark", "\u2028",
+	} {
+		id := fmt.Sprint("t", n)
+		headers := map[string]string{"plain": "value", " spaces ": " x ", "a:b": "", "": "empty", "quo\"te": "\"", "lines": "a\nb\r", "bidi": "\u202e"}
+		s.enqueue(asynq.NewTaskWithHeaders("a", []byte(payload), headers), asynq.TaskID(id), asynq.Retention(90*time.Minute), asynq.ProcessIn(time.Hour))
+		form := s.get("/enqueue", "queue", "default", "from", id)
+		if len(form.all("textarea")) != 2 {
+			t.Fatalf("%q: %s", payload, form.text("main"))
+		}
+		s.follow(s.submit(form, form.form("/enqueue"), "id", id+"-copy"))
+		got, want := s.find(&asynq.TaskInfo{Queue: "default", ID: id + "-copy"}), s.find(&asynq.TaskInfo{Queue: "default", ID: id})
+		if string(got.Payload) != payload || !maps.Equal(got.Headers, headers) || got.Retention != want.Retention || got.MaxRetry != want.MaxRetry || got.Timeout != want.Timeout {
+			t.Errorf("%q has the copy %+v", payload, got)
+		}
+		edit := s.get("/edit", "queue", "default", "id", id)
+		s.follow(s.submit(edit, edit.form("/edit")))
+		if got := s.find(want); string(got.Payload) != payload {
+			t.Errorf("%q becomes %q", payload, got.Payload)
+		}
+	}
+}
+
+func TestEditPayload(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.enqueue(asynq.NewTask("a", []byte(`{"a":[1.0,2]}`)), asynq.TaskID("x"), asynq.ProcessIn(time.Hour))
+	a := s.get("/edit?queue=default&id=x")
+	a = s.submit(a, a.form("/edit"), "tidy", "indent")
+	if got := strings.TrimSpace(inner(a.one("textarea"))); got != "{\n  \"a\": [\n    1.0,\n    2\n  ]\n}" {
+		t.Errorf("indented: %q", got)
+	}
+	a = s.submit(a, a.form("/edit"), "tidy", "compact")
+	if got := strings.TrimSpace(inner(a.one("textarea"))); got != `{"a":[1.0,2]}` {
+		t.Errorf("compact: %q", got)
+	}
+	bad := s.submit(a, a.form("/edit"), "payload", `{"a":`)
+	if bad.code != 422 || !strings.Contains(bad.text("main"), "This is not JSON, at line 1") || strings.TrimSpace(inner(bad.one("textarea"))) != `{"a":` {
+		t.Errorf("%d: %s", bad.code, bad.text("main"))
+	}
+	s.follow(s.submit(a, a.form("/edit"), "payload", `{"a":3}`))
+	if got := s.find(&asynq.TaskInfo{Queue: "default", ID: "x"}).Payload; string(got) != `{"a":3}` {
+		t.Errorf("%q", got)
+	}
+	if got := s.gate.log(); len(got) != 1 || got[0] != "task.edit default/x 1 true" {
+		t.Errorf("log: %q", got)
+	}
+	if err := s.inspector.RunTask("default", "x"); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.post("/edit", url.Values{"queue": {"default"}, "id": {"x"}, "payload": {"1"}, "encoding": {"json"}}); a.code != 422 {
+		t.Errorf("of a pending task: %d", a.code)
+	}
+}

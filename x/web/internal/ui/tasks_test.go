@@ -1,0 +1,293 @@
+package ui_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/access"
+)
+
+func (s *site) scheduled(n int, queue string) {
+	s.t.Helper()
+	for i := range n {
+		s.enqueue(asynq.NewTask([]string{"even", "odd"}[i%2], []byte(fmt.Sprint(i))), asynq.Queue(queue), asynq.TaskID(fmt.Sprint("t", i)), asynq.ProcessIn(time.Duration(i+60)*time.Minute))
+	}
+}
+
+func TestTasksByPages(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.scheduled(65, "mail")
+	a := s.get("/tasks", "queue", "mail", "state", "scheduled")
+	if a.code != http.StatusOK || len(a.ids()) != 30 || a.ids()[0] != "t0" || !strings.Contains(a.text("nav", "class", "pages"), "Page 1 of 3") {
+		t.Fatalf("%d: %s", a.code, a.text("main"))
+	}
+	a = s.get(attr(a.one("a", "rel", "next"), "href"))
+	a = s.get(attr(a.one("a", "rel", "next"), "href"))
+	if got := a.ids(); len(got) != 5 || got[4] != "t64" || len(a.all("a", "rel", "next")) != 0 {
+		t.Errorf("the last page: %q", got)
+	}
+	a = s.get(attr(a.one("a", "rel", "prev"), "href"))
+	if got := a.ids(); len(got) != 30 || got[0] != "t30" {
+		t.Errorf("the page before: %q", got)
+	}
+	if a := s.get("/tasks", "queue", "mail", "state", "scheduled", "page", "900", "size", "200"); len(a.ids()) != 65 {
+		t.Errorf("%d tasks on a page of 200", len(a.ids()))
+	}
+	for path, code := range map[string]int{
+		"/tasks":                           422,
+		"/tasks?queue=none":                404,
+		"/tasks?queue=mail&state=done":     422,
+		"/tasks?queue=mail&cursor=%00bad":  422,
+		"/tasks?queue=mail&state=archived": 200,
+	} {
+		if a := s.get(path); a.code != code {
+			t.Errorf("%s answers %d, want %d: %s", path, a.code, code, a.text("main"))
+		}
+	}
+}
+
+func TestTasksByFilter(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.scheduled(65, "mail")
+	var ids []string
+	for a := s.get("/tasks", "queue", "mail", "state", "scheduled", "filter", "type:odd"); ; {
+		ids = append(ids, a.ids()...)
+		next := a.all("a", "rel", "next")
+		if len(next) == 0 {
+			break
+		}
+		a = s.get(attr(next[0], "href"))
+	}
+	slices.Sort(ids)
+	if len(ids) != 32 || len(slices.Compact(ids)) != 32 {
+		t.Errorf("found %q", ids)
+	}
+	a := s.get("/tasks", "queue", "mail", "state", "scheduled", "filter", `type:odd tpye:x`)
+	if marks := inner(a.one("pre", "class", "marks")); a.code != 422 || marks != "type:odd tpye:x\n         ^" || !strings.Contains(a.text("div", "id", "wrong"), "no field tpye") {
+		t.Errorf("%d: %q", a.code, marks)
+	}
+	if value := attr(a.all("input", "name", "filter")[1], "value"); value != "type:odd tpye:x" {
+		t.Errorf("the filter has become %q", value)
+	}
+}
+
+func TestTasksOfEachState(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.enqueue(asynq.NewTask("a", nil), asynq.Group("g1"), asynq.TaskID("in1"))
+	s.enqueue(asynq.NewTask("a", nil), asynq.Group("g2"), asynq.TaskID("in2"))
+	s.enqueue(asynq.NewTask("b", []byte(`{"n":12345678901234567890}`)), asynq.TaskID("wait"))
+	dead := s.archived(asynq.NewTask("c", nil), "it broke\nand here is why", asynq.Queue("other"))
+	if got := s.get("/tasks", "queue", "default", "state", "aggregating").ids(); len(got) != 2 {
+		t.Errorf("of all groups: %q", got)
+	}
+	if got := s.get("/tasks", "queue", "default", "state", "aggregating", "group", "g2").ids(); len(got) != 1 || got[0] != "in2" {
+		t.Errorf("of one group: %q", got)
+	}
+	if a := s.get("/tasks", "queue", "default", "state", "pending"); !strings.Contains(a.text("table"), "12345678901234567890") {
+		t.Errorf("pending: %s", a.text("table"))
+	}
+	if a := s.get("/tasks", "queue", "other", "state", "archived"); !strings.Contains(a.text("table"), "it broke and here is why") || a.ids()[0] != dead.ID {
+		t.Errorf("archived: %s", a.text("table"))
+	}
+	if a := s.get("/tasks", "queue", "other", "state", "retry"); !strings.Contains(a.text("main"), "There is no task that is retry.") {
+		t.Errorf("none: %s", a.text("main"))
+	}
+}
+
+func TestPickedTasksAreChanged(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.scheduled(10, "mail")
+	list := s.get("/tasks", "queue", "mail", "state", "scheduled")
+	form := list.all("form", "class", "picking")[0]
+
+	a := s.follow(s.submit(list, form, "do", "run"))
+	if !strings.Contains(a.text("div", "id", "said"), "No task is picked.") {
+		t.Errorf("none: %s", a.text("main"))
+	}
+	a = s.follow(s.submit(list, form, "do", "run", "id", "t3"))
+	if said := a.text("div", "id", "said"); said != "1 task: run now." {
+		t.Errorf("run: %q", said)
+	}
+	if got := s.gate.log(); !slices.Equal(got, []string{"task.run mail/ 1 true"}) {
+		t.Errorf("log: %q", got)
+	}
+	a = s.follow(s.submit(list, form, "do", "archive", "id", "none"))
+	if said := a.text("div", "id", "said"); !strings.Contains(said, "0 tasks: archived. 1 could not be: Task not found") {
+		t.Errorf("archive: %q", said)
+	}
+	if a = s.get("/operation", "id", s.bulk.List()[0].ID); !strings.Contains(a.text("table"), "noneTask not found") {
+		t.Errorf("its operation: %s", a.text("main"))
+	}
+
+	a = s.submit(list, form, "do", "delete", "id", "t4")
+	if a.code != http.StatusOK || a.text("h1") != "Delete 1 task?" {
+		t.Fatalf("delete: %d %s", a.code, a.text("main"))
+	}
+	if n := s.size("mail"); n != 10 {
+		t.Errorf("%d tasks before the answer", n)
+	}
+	a = s.follow(s.submit(a, a.form("/tasks")))
+	if said := a.text("div", "id", "said"); said != "1 task: deleted." || s.size("mail") != 9 {
+		t.Errorf("delete: %q", said)
+	}
+}
+
+func (s *site) size(queue string) int {
+	s.t.Helper()
+	info, err := s.inspector.GetQueueInfo(queue)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return info.Size
+}
+
+func TestAllThatMatchAreChanged(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.scheduled(20, "mail")
+	form := url.Values{"queue": {"mail"}, "state": {"scheduled"}, "filter": {"type:odd"}, "all": {"delete"}}
+	a := s.post("/tasks", form)
+	if !strings.Contains(a.text("h1"), "Delete 10 tasks?") || !strings.Contains(a.text("main"), "All scheduled tasks in the queue mail that match: type:odd.") {
+		t.Fatalf("%d: %s", a.code, a.text("main"))
+	}
+	if wrong := s.submit(a, a.form("/tasks"), "confirm", "11"); wrong.code != 422 || s.size("mail") != 20 {
+		t.Errorf("a wrong number: %d %s", wrong.code, wrong.text("main"))
+	}
+	a = s.follow(s.submit(a, a.form("/tasks"), "confirm", "10"))
+	id := s.bulk.List()[0].ID
+	if op, _ := s.bulk.Wait(t.Context(), id); op.Changed != 10 || s.size("mail") != 10 {
+		t.Errorf("%+v", op)
+	}
+	a = s.get("/operation", "id", id)
+	if !strings.Contains(a.text("main"), "10 tasks changed") || len(a.all("div", "hx-trigger", "every 700ms")) != 0 {
+		t.Errorf("the operation: %s", a.text("main"))
+	}
+	if a = s.get("/operations"); !strings.Contains(a.text("table"), "Delete all scheduled tasks of mail that match type:odd") {
+		t.Errorf("operations: %s", a.text("main"))
+	}
+	if a := s.post("/tasks", form); a.text("h1") != "There is nothing to do" {
+		t.Errorf("again: %s", a.text("main"))
+	}
+	if a := s.get("/operation", "id", "none"); a.code != 404 {
+		t.Errorf("an unknown operation: %d", a.code)
+	}
+	if a := s.follow(s.post("/operation", url.Values{"id": {id}})); !strings.Contains(a.text("div", "id", "said"), "ended before") {
+		t.Errorf("canceled late: %s", a.text("main"))
+	}
+	for _, all := range []string{"paint", ""} {
+		if a := s.post("/tasks", url.Values{"queue": {"mail"}, "state": {"scheduled"}, "all": {all}}); a.code != 422 {
+			t.Errorf("%q: %d", all, a.code)
+		}
+	}
+}
+
+func TestNothingIsOfferedThatIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.scheduled(1, "mail")
+	s.gate.refused = []access.Verb{
+		access.TaskRun, access.TaskArchive, access.TaskDelete, access.TaskCancel, access.TaskReschedule, access.TaskEdit, access.TaskEnqueue,
+	}
+	for _, path := range []string{"/tasks?queue=mail&state=scheduled", "/task?queue=mail&id=t0", "/search?filter=t0"} {
+		a := s.get(path)
+		for _, n := range append(a.all("button"), a.all("input", "type", "checkbox")...) {
+			if name := attr(n, "name"); name == "do" || name == "all" || name == "id" {
+				t.Errorf("%s offers %s", path, attr(n, "value"))
+			}
+		}
+		if len(a.all("form", "action", "/mon/task")) > 1 {
+			t.Errorf("%s offers to reschedule", path)
+		}
+		if strings.Contains(a.text("main"), "Clone") || strings.Contains(a.text("main"), "Edit") {
+			t.Errorf("%s: %s", path, a.text("main"))
+		}
+	}
+	for path, form := range map[string]url.Values{
+		"/tasks":   {"queue": {"mail"}, "id": {"t0"}, "do": {"run"}},
+		"/task":    {"queue": {"mail"}, "id": {"t0"}, "do": {"delete"}, "confirm": {"yes"}},
+		"/edit":    {"queue": {"mail"}, "id": {"t0"}},
+		"/enqueue": {"type": {"x"}, "encoding": {"text"}},
+	} {
+		if a := s.post(path, form); a.code != http.StatusForbidden {
+			t.Errorf("%s answers %d", path, a.code)
+		}
+	}
+	for _, path := range []string{"/edit?queue=mail&id=t0", "/enqueue"} {
+		if a := s.get(path); a.code != http.StatusForbidden {
+			t.Errorf("%s answers %d", path, a.code)
+		}
+	}
+	if info := s.find(&asynq.TaskInfo{Queue: "mail", ID: "t0"}); info.State != asynq.TaskStateScheduled || len(s.gate.log()) != 0 {
+		t.Errorf("%+v", info)
+	}
+}
+
+// hostile are names that would be markup, a path, or another line.
+var hostile = []string{
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `it's "quoted"`, "two\nlines\ttab", "..", "../../etc", "a/b", "a%2Fb", "a?b=c&d#e",
+	"\u202egpj.exe", "{{.Title}}", `javascript:alert(1)`, strings.Repeat("x", 1024), "日本 é 👩‍🔬", `\`, "a+b c",
+}
+
+func TestHostileNames(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for n, name := range hostile {
+		queue := fmt.Sprintf("q%d %s", n, name)
+		s.enqueue(asynq.NewTaskWithHeaders(name, []byte(name), map[string]string{name: name}), asynq.Queue(queue), asynq.TaskID(name), asynq.ProcessIn(time.Hour))
+		s.enqueue(asynq.NewTask(name, []byte(name)), asynq.Queue(queue), asynq.Group(name))
+	}
+	s.look()
+	for n, name := range hostile {
+		queue := fmt.Sprintf("q%d %s", n, name)
+		list := s.get("/tasks", "queue", queue, "state", "scheduled")
+		list.checkSafe()
+		if got := list.ids(); len(got) != 1 || got[0] != name {
+			t.Errorf("%q is listed as %q", name, got)
+		}
+		link := list.all("table")[0]
+		href := ""
+		for d := range link.Descendants() {
+			if d.Data == "a" && strings.HasPrefix(attr(d, "href"), "/mon/task?") {
+				href = attr(d, "href")
+			}
+		}
+		task := s.get(href)
+		task.checkSafe()
+		if task.code != http.StatusOK || len(task.all("h2", "id", "payload")) != 1 {
+			t.Errorf("%q: %d %s", name, task.code, task.text("main"))
+		}
+		group := s.get("/tasks", "queue", queue, "state", "aggregating", "group", name)
+		group.checkSafe()
+		if len(group.ids()) != 1 {
+			t.Errorf("the group %q has %q", name, group.ids())
+		}
+		copied := s.get("/enqueue", "queue", queue, "from", name)
+		copied.checkSafe()
+		edit := s.get("/edit", "queue", queue, "id", name)
+		edit.checkSafe()
+		if copied.code != 200 || edit.code != 200 {
+			t.Errorf("%q: copied %d, edited %d", name, copied.code, edit.code)
+		}
+		found := s.get("/search", "filter", name, "queue", queue)
+		found.checkSafe()
+		asked := s.submit(list, list.all("form", "class", "picking")[0], "do", "delete", "id", name)
+		asked.checkSafe()
+		gone := s.follow(s.submit(asked, asked.form("/tasks")))
+		gone.checkSafe()
+		if said := gone.text("div", "id", "said"); said != "1 task: deleted." {
+			t.Errorf("%q: %q", name, said)
+		}
+		s.get("/operations").checkSafe()
+		s.get("/task", "queue", queue, "id", name).checkSafe()
+	}
+}
