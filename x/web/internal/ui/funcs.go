@@ -72,7 +72,7 @@ func (u *UI) exactly(t time.Time) template.HTML {
 		return `<span class="none">–</span>`
 	}
 	t = t.UTC()
-	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s UTC</time>`,
+	return template.HTML(fmt.Sprintf(`<time datetime=%q title=%q>%s UTC</time>`,
 		t.Format(time.RFC3339), show.From(u.now(), t), show.Time(t)))
 }
 
