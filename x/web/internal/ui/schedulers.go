@@ -28,7 +28,7 @@ type schedulersBody struct {
 	Rows     []entryRow
 	All      int
 	Overdue  int
-	Next     time.Time // the first of all
+	Next     time.Time // the first of all that is to come
 }
 
 // entryRow is an entry of a scheduler as tables show it.
@@ -67,7 +67,7 @@ func (u *UI) schedulers(r *http.Request) (*view, error) {
 		if row.Overdue {
 			body.Overdue++
 		}
-		if !row.Next.IsZero() && (body.Next.IsZero() || row.Next.Before(body.Next)) {
+		if row.Next.After(u.now()) && (body.Next.IsZero() || row.Next.Before(body.Next)) {
 			body.Next = row.Next
 		}
 	}

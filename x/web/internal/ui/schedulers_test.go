@@ -23,6 +23,7 @@ func TestSchedulers(t *testing.T) {
 		entry("0 * * * *", "hourly", at(12, 0), at(13, 0), asynq.Queue("low"), asynq.MaxRetry(3)),
 		entry("0 * * * *", "stuck", at(9, 0), at(10, 0)),
 		entry("@every 10s", "often", at(12, 29).Add(45*time.Second), at(12, 29).Add(55*time.Second)), // told of within the last ten seconds
+		entry("* * * * *", "minutely", at(12, 28), at(12, 29)),                                       // its scheduler may tell of 12:29 a little later
 		entry("30 4 * * *", "daily", time.Time{}, at(4, 30).AddDate(0, 0, 1)),
 		entry("0 0 31 2 *", "never", time.Time{}, time.Time{}),
 		entry("bad spec", "unread", time.Time{}, at(12, 0)),
@@ -30,18 +31,19 @@ func TestSchedulers(t *testing.T) {
 	page := s.get("/schedulers")
 	page.sound()
 	for typename, want := range map[string]string{
-		"hourly": "hourly low every hour 0 * * * * in 30m 30m ago 0 payload MaxRetry(3)",
-		"stuck":  "stuck default every hour 0 * * * * 2h 30m ago 3h 30m ago 3 payload", // 10:00, 11:00 and 12:00
-		"often":  "often default every 10s @every 10s 5s ago 15s ago 0 payload",
-		"daily":  "daily default every day at 04:30 30 4 * * * in 16h not yet 0 payload",
-		"never":  "never default on the 31st of February at 00:00 0 0 31 2 * never not yet 0 payload",
-		"unread": "unread default bad spec 30m ago not yet 1 payload",
+		"hourly":   "hourly low every hour 0 * * * * in 30m 30m ago 0 payload MaxRetry(3)",
+		"stuck":    "stuck default every hour 0 * * * * 2h 30m ago 3h 30m ago 3 payload", // 10:00, 11:00 and 12:00
+		"often":    "often default every 10s @every 10s 5s ago 15s ago 0 payload",
+		"minutely": "minutely default every minute * * * * * 1m ago 2m ago 0 payload",
+		"daily":    "daily default every day at 04:30 30 4 * * * in 16h not yet 0 payload",
+		"never":    "never default on the 31st of February at 00:00 0 0 31 2 * never not yet 0 payload",
+		"unread":   "unread default bad spec 30m ago not yet 1 payload",
 	} {
 		if got := page.row(typename + " "); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := page.text(".head"); !strings.Contains(got, "6 periodic tasks · 2 overdue") {
+	if got := page.text(".head"); !strings.Contains(got, "7 periodic tasks · 2 overdue · next in 30m") {
 		t.Errorf("the head says %q", got)
 	}
 	text := page.text("tbody")

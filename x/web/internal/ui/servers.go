@@ -228,6 +228,6 @@ func portion(part, whole any) float64 {
 
 func portionBar(class string, share float64) template.HTML {
 	return template.HTML(fmt.Sprintf(
-		`<svg class="bar meter" viewBox="0 0 120 8" preserveAspectRatio="none" aria-hidden="true"><rect class="nothing" width="120" height="8"/><rect class="%s" width="%.2f" height="8"/></svg>`,
+		`<svg class="bar meter" viewBox="0 0 120 8" preserveAspectRatio="none" aria-hidden="true"><rect class="nothing" width="120" height="8"/><rect class=%q width="%.2f" height="8"/></svg>`,
 		class, 120*share)) // of numbers and constants
 }

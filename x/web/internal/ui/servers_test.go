@@ -58,7 +58,7 @@ func TestServers(t *testing.T) {
 			t.Errorf("who works on what lacks %q: %s", want, queues)
 		}
 	}
-	if !page.leads("/task", "queue", "mail", "id", "old") || !page.leads("/servers", "server", "two") {
+	if !page.leads("/task", "queue", "mail", "id", "young") || !page.leads("/servers", "server", "two") {
 		t.Error("a link is missing")
 	}
 

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -100,6 +101,21 @@ func TestSettingsTellWhoOneIs(t *testing.T) {
 	s.ui.ReadOnly = true
 	if got := s.get("/settings").text("main"); !strings.Contains(got, "read-only") {
 		t.Errorf("read-only: %s", got)
+	}
+}
+
+// TestFlashIsNoLink holds that what a page says, which stands in a cookie, leads to a task or nowhere.
+func TestFlashIsNoLink(t *testing.T) {
+	s := newSite(t)
+	for text, said := range map[string]bool{
+		`{"Text":"a","Path":"/task","ID":"<b>"}`: true, `{"Text":"a","Path":"//example.com"}`: false, `{"Text":"a","Path":"javascript:x"}`: false, `{"Text":""}`: false, `nonsense`: false,
+	} {
+		s.cookies = []*http.Cookie{{Name: flashCookie, Value: base64.RawURLEncoding.EncodeToString([]byte(text))}}
+		page := s.get("/settings")
+		page.sound()
+		if got := page.text("#said"); (got != "") != said {
+			t.Errorf("of %s the page says %q", text, got)
+		}
 	}
 }
 
