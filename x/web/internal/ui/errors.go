@@ -16,7 +16,7 @@ type errorsBody struct {
 	Survey            surveyNote
 	Queue, Type, Text string
 	Queues, Types     []string
-	Columns           []column
+	Columns           []heading
 	Rows              []errorRow
 	Tasks             int // of all rows, not only of those on this page
 	Pages             pager
@@ -36,8 +36,8 @@ type errorRow struct {
 
 const (
 	errorsAPage = 50
-	// mostQueues is how many queues a row names.
-	mostQueues = 2
+	// namedQueues is how many queues a row names.
+	namedQueues = 2
 )
 
 func errorRowOf(f *survey.Failure, queue string) errorRow {
@@ -56,10 +56,10 @@ func errorRowOf(f *survey.Failure, queue string) errorRow {
 }
 
 // Some are the first queues of the row, and More how many others there are.
-func (r errorRow) Some() []string { return r.Queues[:min(len(r.Queues), mostQueues)] }
+func (r errorRow) Some() []string { return r.Queues[:min(len(r.Queues), namedQueues)] }
 
 // More is how many queues the row does not name.
-func (r errorRow) More() int { return max(0, len(r.Queues)-mostQueues) }
+func (r errorRow) More() int { return max(0, len(r.Queues)-namedQueues) }
 
 // errors is the list of kinds of errors.
 func (u *UI) errors(r *http.Request) (*view, error) {
@@ -96,7 +96,7 @@ func (u *UI) errors(r *http.Request) (*view, error) {
 		{"last", "Last", "n", func(a, b errorRow) int { return a.Last.Compare(b.Last) }},
 		{"first", "First", "n", func(a, b errorRow) int { return a.First.Compare(b.First) }},
 	}
-	if body.Columns, err = sortRows(u, r, body.Rows, sorts, "tasks"); err != nil {
+	if body.Columns, err = sortBy(u, r, body.Rows, sorts, "tasks"); err != nil {
 		return nil, err
 	}
 	body.Rows, body.Pages, err = pageOf(u, r, body.Rows, errorsAPage)
