@@ -176,8 +176,11 @@ func TestInspectorQueueInfo(t *testing.T) {
 			}
 		}
 		groups, err := i.Groups("default")
-		if err != nil || len(groups) != 2 || *groups[0] != (asynq.GroupInfo{Group: "g", Size: 1}) {
+		if err != nil || len(groups) != 2 || *groups[0] != (asynq.GroupInfo{Group: "g", Size: 1, Oldest: groups[0].Oldest}) {
 			s.t.Errorf("groups %v, error %v", groups, err)
+		}
+		if age := time.Since(groups[0].Oldest); age.Abs() > time.Minute {
+			s.t.Errorf("the first task of the group came into it %v ago", age)
 		}
 		days, err := i.History("default", 3)
 		if err != nil || len(days) != 3 || days[0].Queue != "default" || !days[1].Date.Before(days[0].Date) {

@@ -167,6 +167,9 @@ type GroupInfo struct {
 
 	// Size is how many tasks wait in the group. Those that are being aggregated right now no longer do.
 	Size int
+
+	// Oldest is when the first of these tasks came into the group, by the clock of Redis and to the second; zero if that is not known.
+	Oldest time.Time
 }
 
 // Groups lists the groups of a queue that hold tasks, by name. The error is ErrQueueNotFound (errors.Is) if there is no such queue.
@@ -180,7 +183,7 @@ func (i *Inspector) Groups(queue string) ([]*GroupInfo, error) {
 	}
 	infos := make([]*GroupInfo, len(groups))
 	for n, g := range groups {
-		infos[n] = &GroupInfo{Group: g.Name, Size: g.Size}
+		infos[n] = &GroupInfo{Group: g.Name, Size: g.Size, Oldest: g.Oldest}
 	}
 	return infos, nil
 }

@@ -165,6 +165,18 @@ func (m *machine) inspectStats(t *rapid.T, q *modelQueue) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for i := range groups {
+		first := m.model.now + slack
+		for _, task := range q.in(wire.StateAggregating) {
+			if task.set == "" && task.group == groups[i].Name {
+				first = min(first, task.at.unix)
+			}
+		}
+		if off := groups[i].Oldest.Unix() - first; off < -slack || off > slack {
+			t.Errorf("the first task of group %q is of %v, want %v", groups[i].Name, groups[i].Oldest.Unix(), first)
+		}
+		groups[i].Oldest = time.Time{}
+	}
 	expect(t, "groups", q.groups(), groups)
 }
 

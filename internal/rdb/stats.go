@@ -171,16 +171,17 @@ func (b *Broker) countGrouped(ctx context.Context, q *queue) (int, error) {
 		return 0, fmt.Errorf("rdb: listing aggregation sets: %w", err)
 	}
 	sizes, err := b.groupSizes(ctx, sets)
-	for _, n := range sizes {
-		total += n
+	for _, set := range sizes {
+		total += set.Size
 	}
 	return total, err
 }
 
-// Group is the name of a group, and how many tasks it holds.
+// Group is the name of a group, how many tasks it holds, and since when the first of them is in it; zero if that is not known.
 type Group struct {
-	Name string
-	Size int
+	Name   string
+	Size   int
+	Oldest time.Time
 }
 
 // Groups lists the groups of a queue that hold tasks, sorted by name. Tasks that are staged are not in their group.
@@ -214,14 +215,14 @@ func (b *Broker) groups(ctx context.Context, q *queue) ([]Group, error) {
 		return nil, err
 	}
 	for i := range groups {
-		groups[i].Size = sizes[i]
+		groups[i].Size, groups[i].Oldest = sizes[i].Size, sizes[i].Oldest
 	}
 	return groups, nil
 }
 
-// groupSizes counts the tasks in groups or aggregation sets, 500 in a call and a few calls in a pipeline.
-func (b *Broker) groupSizes(ctx context.Context, keys []string) ([]int, error) {
-	sizes := make([]int, 0, len(keys))
+// groupSizes looks at groups or aggregation sets, 500 in a call and a few calls in a pipeline. It leaves out the names.
+func (b *Broker) groupSizes(ctx context.Context, keys []string) ([]Group, error) {
+	groups := make([]Group, 0, len(keys))
 	for part := range slices.Chunk(keys, maxPipeline*maxGroups) {
 		var calls []*call
 		for page := range slices.Chunk(part, maxGroups) {
@@ -233,19 +234,39 @@ func (b *Broker) groupSizes(ctx context.Context, keys []string) ([]int, error) {
 		}
 		b.run(ctx, calls...)
 		for _, c := range calls {
-			counts, err := c.ints(c.keys)
+			page, err := c.groups()
 			if err != nil {
 				return nil, err
 			}
-			for _, n := range counts {
-				if n < 0 {
-					return nil, fmt.Errorf("rdb: the key %s must be a zset: %w", keys[len(sizes)], ErrWrongType)
+			for _, g := range page {
+				if g.Size < 0 {
+					return nil, fmt.Errorf("rdb: the key %s must be a zset: %w", keys[len(groups)], ErrWrongType)
 				}
-				sizes = append(sizes, int(n))
+				groups = append(groups, g)
 			}
 		}
 	}
-	return sizes, nil
+	return groups, nil
+}
+
+// groups reads the reply of group_sizes.lua.
+func (c *call) groups() ([]Group, error) {
+	if c.err != nil {
+		return nil, fmt.Errorf("rdb: %s: %w", c.script.name, c.err)
+	}
+	values, ok := c.reply.([]any)
+	if !ok || len(values) != 2*c.keys {
+		return nil, c.malformed()
+	}
+	groups := make([]Group, c.keys)
+	for i := range groups {
+		n, ok := values[2*i].(int64)
+		if !ok {
+			return nil, c.malformed()
+		}
+		groups[i] = Group{Size: int(n), Oldest: scoreTime(values[2*i+1])}
+	}
+	return groups, nil
 }
 
 // maxSamples bounds the tasks of a state that one call of Memory looks at.

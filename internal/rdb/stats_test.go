@@ -120,6 +120,11 @@ func TestGroups(t *testing.T) {
 		stageByHand(t, r, "a:c", 2)
 		want := []rdb.Group{{Name: "a:c", Size: 3}, {Name: "b", Size: 2}}
 		got, err := b.Groups(ctx, "q")
+		for i, key := range []string{"a:c", "b"} {
+			first, err := r.Client().ZRangeWithScores(ctx, b.Keys("q").Group(key), 0, 0).Result()
+			must1(t, err)
+			want[i].Oldest = time.Unix(int64(first[0].Score), 0)
+		}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("groups (-want +got):\n%s, error %v", diff, err)
 		}
@@ -158,7 +163,7 @@ func TestManyGroups(t *testing.T) {
 			t.Errorf("%d calls for 1200 groups and 2 sets", calls)
 		}
 		groups, err := b.Groups(ctx, "q")
-		if err != nil || len(groups) != n || groups[0] != (rdb.Group{Name: "g0", Size: 2}) {
+		if err != nil || len(groups) != n || groups[0] != (rdb.Group{Name: "g0", Size: 2, Oldest: groups[0].Oldest}) {
 			t.Errorf("%d groups, error %v", len(groups), err)
 		}
 	})

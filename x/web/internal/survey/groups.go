@@ -19,6 +19,7 @@ type Groups struct {
 type Group struct {
 	Queue, Name string
 	Size        int
+	Oldest      time.Time // when the first of its tasks came; zero if that is not known
 }
 
 // Groups lists the groups of all queues. It is a few seconds old at most, unless Redis is slow.
@@ -48,7 +49,7 @@ func (s *Survey) listGroups(ctx context.Context, _ func(*Groups)) (*Groups, erro
 			g.Broken = append(g.Broken, Broken{q.Queue, err})
 		}
 		for _, group := range groups {
-			g.Rows = append(g.Rows, Group{Queue: q.Queue, Name: group.Group, Size: group.Size})
+			g.Rows = append(g.Rows, Group{Queue: q.Queue, Name: group.Group, Size: group.Size, Oldest: group.Oldest})
 		}
 	}
 	return g, nil

@@ -21,6 +21,7 @@ type Result struct {
 type Extent struct {
 	State         asynq.TaskState
 	Looked, Total int
+	Cut           bool // there were more, which were not looked at
 }
 
 // Broken is a queue that could not be looked at.
@@ -35,17 +36,21 @@ func (r *Result) Of(states ...asynq.TaskState) Extent {
 	for _, e := range r.Extents {
 		for _, state := range states {
 			if e.State == state {
-				sum.Looked += e.Looked
-				sum.Total += e.Total
+				sum.add(e)
 			}
 		}
 		if len(states) == 0 {
-			sum.Looked += e.Looked
-			sum.Total += e.Total
+			sum.add(e)
 		}
 	}
 	sum.Total = max(sum.Total, sum.Looked) // some have come meanwhile
 	return sum
+}
+
+func (e *Extent) add(other Extent) {
+	e.Looked += other.Looked
+	e.Total += other.Total
+	e.Cut = e.Cut || other.Cut
 }
 
 // Failure finds a kind of error by its ID.

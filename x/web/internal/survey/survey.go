@@ -120,10 +120,14 @@ func (s *Survey) look(ctx context.Context, tell func(*Result)) (*Result, error) 
 			if share == 0 {
 				continue
 			}
+			w.extent.Cut = w.extent.Cut || share < counts[i]
 			err := w.queue(ctx, infos[i].Queue, state, share)
 			switch {
 			case err == nil, errors.Is(err, asynq.ErrQueueNotFound):
 			case errors.Is(err, errEnough):
+				for rest := n; rest < len(states); rest++ {
+					w.tally.extents[rest].Cut = w.tally.extents[rest].Cut || w.tally.extents[rest].Looked < w.tally.extents[rest].Total
+				}
 				return w.tally.result(true), nil
 			case ctx.Err() != nil:
 				return nil, err
@@ -175,7 +179,11 @@ const (
 // queue looks at the first tasks of a queue in a state.
 func (w *walk) queue(ctx context.Context, queue string, state asynq.TaskState, most int) error {
 	cursor, page, moved := "", firstPage, 0
-	for seen := 0; seen < most && moved < maxPayload; {
+	for seen := 0; seen < most; {
+		if moved > maxPayload {
+			w.extent.Cut = true
+			return nil
+		}
 		n := min(page, most-seen)
 		began := time.Now()
 		if began.After(w.until) {

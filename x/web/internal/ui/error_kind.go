@@ -111,7 +111,7 @@ func (u *UI) changeErrors(w http.ResponseWriter, r *http.Request) (*view, error)
 			change.N += s.N
 		}
 	}
-	if extent := result.Of(asynq.TaskStateRetry, asynq.TaskStateArchived); !result.Whole || extent.Looked < extent.Total {
+	if extent := result.Of(asynq.TaskStateRetry, asynq.TaskStateArchived); !result.Whole || extent.Cut {
 		change.AtLeast = true
 	}
 	change.Text = []string{"Error: " + f.Print}

@@ -16,7 +16,7 @@ type errorsBody struct {
 	Survey            surveyNote
 	Queue, Type, Text string
 	Queues, Types     []string
-	Columns           []column
+	Columns           []heading
 	Rows              []errorRow
 	Tasks             int // of all rows, not only of those on this page
 	Pages             pager
@@ -96,7 +96,7 @@ func (u *UI) errors(r *http.Request) (*view, error) {
 		{"last", "Last", "n", func(a, b errorRow) int { return a.Last.Compare(b.Last) }},
 		{"first", "First", "n", func(a, b errorRow) int { return a.First.Compare(b.First) }},
 	}
-	if body.Columns, err = sortRows(u, r, body.Rows, sorts, "tasks"); err != nil {
+	if body.Columns, err = sortBy(u, r, body.Rows, sorts, "tasks"); err != nil {
 		return nil, err
 	}
 	body.Rows, body.Pages, err = pageOf(u, r, body.Rows, errorsAPage)

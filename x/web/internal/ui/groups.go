@@ -15,7 +15,7 @@ type groupsBody struct {
 	Queue, Filter string
 	Queues        []string
 	Groups, Tasks int // of all that the filter admits
-	Columns       []column
+	Columns       []heading
 	Rows          []survey.Group
 	Pages         pager
 	Broken        []survey.Broken
@@ -52,8 +52,9 @@ func (u *UI) groups(r *http.Request) (*view, error) {
 		{"group", "Group", "", func(a, b survey.Group) int { return strings.Compare(b.Name, a.Name) }},
 		{"queue", "Queue", "", func(a, b survey.Group) int { return strings.Compare(b.Queue, a.Queue) }},
 		{"tasks", "Tasks", "n", func(a, b survey.Group) int { return cmp.Compare(a.Size, b.Size) }},
+		{"oldest", "Oldest task", "n", func(a, b survey.Group) int { return b.Oldest.Compare(a.Oldest) }},
 	}
-	if body.Columns, err = sortRows(u, r, body.Rows, sorts, "tasks"); err != nil {
+	if body.Columns, err = sortBy(u, r, body.Rows, sorts, "tasks"); err != nil {
 		return nil, err
 	}
 	body.Rows, body.Pages, err = pageOf(u, r, body.Rows, groupsAPage)

@@ -16,8 +16,7 @@ import (
 // surveyNote says what the counts of a page are counts of.
 type surveyNote struct {
 	survey.Extent
-	At      survey.Result // only for its times
-	None    bool          // nothing was looked at yet
+	None    bool // nothing was looked at yet
 	Whole   bool
 	Partial bool // there are more tasks than were looked at
 	Broken  []survey.Broken
@@ -25,16 +24,16 @@ type surveyNote struct {
 }
 
 func noteOf(r *survey.Result, err error, states ...asynq.TaskState) surveyNote {
-	n := surveyNote{Extent: r.Of(states...), At: survey.Result{At: r.At, Took: r.Took}, None: r.At.IsZero(), Whole: r.Whole, Broken: r.Broken}
-	n.Partial = n.Looked < n.Total
+	n := surveyNote{Extent: r.Of(states...), None: r.At.IsZero(), Whole: r.Whole, Broken: r.Broken}
+	n.Partial = n.Cut || !n.Whole && n.Looked < n.Total
 	if err != nil {
 		n.Error = sentence(err.Error())
 	}
 	return n
 }
 
-// column is a heading of a table by which it can be sorted.
-type column struct {
+// heading is one of a table by which it can be sorted.
+type heading struct {
 	Name, Class string
 	URL         string // empty: not by this one
 	Sorted      string // descending, ascending, or empty
@@ -46,15 +45,15 @@ type sorting[R any] struct {
 	Compare          func(a, b R) int
 }
 
-// sortRows sorts as the parameters sort and up say, the largest first unless up is set.
-func sortRows[R any](u *UI, r *http.Request, rows []R, ways []sorting[R], first string) ([]column, error) {
+// sortBy sorts as the parameters sort and up say, the largest first unless up is set.
+func sortBy[R any](u *UI, r *http.Request, rows []R, ways []sorting[R], first string) ([]heading, error) {
 	key, up := r.URL.Query().Get("sort"), r.URL.Query().Get("up") != ""
 	if !slices.ContainsFunc(ways, func(w sorting[R]) bool { return w.Key == key && w.Compare != nil }) {
 		key, up = first, false
 	}
-	columns := make([]column, len(ways))
+	columns := make([]heading, len(ways))
 	for n, way := range ways {
-		columns[n] = column{Name: way.Name, Class: way.Class}
+		columns[n] = heading{Name: way.Name, Class: way.Class}
 		if way.Compare == nil {
 			continue
 		}

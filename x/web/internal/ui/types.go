@@ -19,7 +19,7 @@ import (
 type typesBody struct {
 	Survey     surveyNote
 	Filter     string
-	Columns    []column
+	Columns    []heading
 	Rows       []typeRow
 	Pages      pager
 	States     []string
@@ -40,9 +40,6 @@ type typeRow struct {
 	Longest, Average time.Duration // of those that run now
 	Rates            *prom.Rates   // nil: not known
 }
-
-// Kept is how many tasks there are of the type, Failing how many of them have failed.
-func (r typeRow) Kept() int { return r.N }
 
 // In is how many tasks are in a state.
 func (r typeRow) In(state string) int {
@@ -107,9 +104,9 @@ func (u *UI) types(r *http.Request) (*view, error) {
 		{"share", "Share", "n", func(a, b typeRow) int { return cmp.Compare(share(a), share(b)) }},
 		{"hour", "Completed in 1h", "n", func(a, b typeRow) int { return cmp.Compare(a.LastHour, b.LastHour) }},
 		{"rate", "Attempts", "n", func(a, b typeRow) int { return cmp.Compare(rate(a), rate(b)) }},
-		{"took", "Take", "n", func(a, b typeRow) int { return cmp.Compare(took(a), took(b)) }},
+		{"took", "Takes", "n", func(a, b typeRow) int { return cmp.Compare(took(a), took(b)) }},
 	}
-	if body.Columns, err = sortRows(u, r, body.Rows, sorts, "tasks"); err != nil {
+	if body.Columns, err = sortBy(u, r, body.Rows, sorts, "tasks"); err != nil {
 		return nil, err
 	}
 	body.Rows, body.Pages, err = pageOf(u, r, body.Rows, typesAPage)
@@ -258,7 +255,7 @@ func typeFigures(t typeRow) []figure {
 		})
 	}
 	if d, ok := t.Took(); ok {
-		figures = append(figures, figure{Name: "Take", Value: show.Duration(d), Note: "on average, in the last 5 minutes"})
+		figures = append(figures, figure{Name: "Takes", Value: show.Duration(d), Note: "on average, in the last 5 minutes"})
 	}
 	return figures
 }
