@@ -27,7 +27,10 @@ require (
 	golang.org/x/term v0.47.0
 )
 
+require golang.org/x/crypto v0.58.0 // indirect
+
 require (
+	github.com/asynq-go/asynq/x/web v0.0.0
 	github.com/atotto/clipboard v0.1.4 // indirect
 	github.com/aymanbagabas/go-udiff v0.4.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -61,3 +64,5 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
+
+replace github.com/asynq-go/asynq/x/web => ../../web

@@ -23,6 +23,7 @@ var commands = []func(*app) *cobra.Command{
 	newExport,
 	newImport,
 	newDash,
+	newWeb,
 	newContext,
 	newVersion,
 	newMan,
