@@ -24,6 +24,7 @@ var commands = []func(*app) *cobra.Command{
 	newImport,
 	newDash,
 	newWeb,
+	newDev,
 	newContext,
 	newVersion,
 	newMan,
