@@ -51,7 +51,7 @@ type Demo struct {
 }
 
 // Start fills the queues for a first look, and sets all to work until Close.
-func Start(ctx context.Context, opts Options) (d *Demo, err error) {
+func Start(ctx context.Context, opts Options) (*Demo, error) {
 	if opts.Rate == 0 {
 		opts.Rate = DefaultRate
 	}
@@ -61,21 +61,19 @@ func Start(ctx context.Context, opts Options) (d *Demo, err error) {
 	}
 	shared := asynq.WithNamespace(asynq.SharedRedisClient(client), namespace)
 	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
-	d = &Demo{opts: opts, client: client, owned: owned, stop: stop, inspector: asynq.NewInspector(shared), enqueue: asynq.NewClient(shared)}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, d.Close())
-		}
-	}()
+	d := &Demo{opts: opts, client: client, owned: owned, stop: stop, inspector: asynq.NewInspector(shared), enqueue: asynq.NewClient(shared)}
 	shop := newShop(opts.Seed)
-	if err := d.stock(ctx, shop); err != nil {
-		return nil, fmt.Errorf("fill the queues: %w", err)
-	}
-	if err := d.startServers(shared); err != nil {
-		return nil, fmt.Errorf("start a server: %w", err)
-	}
-	if err := d.startSchedulers(shared); err != nil {
-		return nil, fmt.Errorf("start a scheduler: %w", err)
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"fill the queues", func() error { return d.stock(ctx, shop) }},
+		{"start a server", func() error { return d.startServers(shared) }},
+		{"start a scheduler", func() error { return d.startSchedulers(shared) }},
+	} {
+		if err := step.do(); err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", step.what, err), d.Close())
+		}
 	}
 	d.loops.Go(func() { d.produce(loops, shop) })
 	d.loops.Go(func() { d.keep(loops) })
