@@ -52,15 +52,8 @@ func New(opts Options) *Handler {
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
-	if opts.Metrics != nil {
-		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-			if guard.Allow(w, r, access.Action{Verb: access.View}) {
-				opts.Metrics.ServeHTTP(w, r)
-			}
-		})
-	}
 
-	h := &Handler{Handler: guard.Wrap(http.StripPrefix(opts.RootPath, mux)), root: opts.RootPath}
+	h := &Handler{Handler: guard.Wrap(http.StripPrefix(opts.RootPath, withMetrics(opts.Metrics, guard, mux))), root: opts.RootPath}
 	h.close = append(h.close, func() error { poller.Close(); return nil })
 	if owned {
 		h.close = append(h.close, client.Close)
