@@ -103,6 +103,9 @@ type Options struct {
 	// by task type and for /api/metrics. Charts need none.
 	PrometheusAddress string
 
+	// Metrics is served at RootPath + "/metrics" to those who may look. metrics.Handler of x/metrics makes one for Prometheus. Nil: none.
+	Metrics http.Handler
+
 	// ReadOnly refuses every change, to everybody.
 	ReadOnly bool
 

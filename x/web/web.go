@@ -57,7 +57,7 @@ func New(opts Options) *Handler {
 	})
 	p.poller.Start()
 	return &Handler{
-		serve: p.guard.Wrap(under(opts.RootPath, p.handler())),
+		serve: p.guard.Wrap(under(opts.RootPath, withMetrics(opts.Metrics, p.guard, p.handler()))),
 		root:  opts.RootPath,
 		close: sync.OnceValue(func() error {
 			p.poller.Close()

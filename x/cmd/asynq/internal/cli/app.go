@@ -48,13 +48,18 @@ func (a *app) connOpt(cmd *cobra.Command) (asynq.RedisConnOpt, error) {
 		return nil, err
 	}
 	opt := asynq.SharedRedisClient(client)
-	if ns := a.config.Namespace(); ns != "" {
-		if strings.TrimSpace(ns) == "" || strings.ContainsAny(ns, "{}") || !utf8.ValidString(ns) {
-			return nil, usage("namespace %q must not be blank, must be UTF-8, and must have no braces in it", ns)
-		}
-		opt = asynq.WithNamespace(opt, ns)
+	return inNamespace(opt, a.config.Namespace())
+}
+
+// inNamespace adds a namespace to connection options, unless it is empty.
+func inNamespace(opt asynq.RedisConnOpt, ns string) (asynq.RedisConnOpt, error) {
+	if ns == "" {
+		return opt, nil
 	}
-	return opt, nil
+	if strings.TrimSpace(ns) == "" || strings.ContainsAny(ns, "{}") || !utf8.ValidString(ns) {
+		return nil, usage("namespace %q must not be blank, must be UTF-8, and must have no braces in it", ns)
+	}
+	return asynq.WithNamespace(opt, ns), nil
 }
 
 // redis is the connection itself.

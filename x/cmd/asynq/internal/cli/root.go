@@ -23,6 +23,8 @@ var commands = []func(*app) *cobra.Command{
 	newExport,
 	newImport,
 	newDash,
+	newWeb,
+	newDev,
 	newContext,
 	newVersion,
 	newMan,

@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// serveWeb runs the web UI until stop is called, which returns its exit code and what it said.
+func (w *world) serveWeb(args ...string) (url string, stop func() (int, string)) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	listening, code := make(chan struct{}), make(chan int, 1)
+	said := newSignalWriter("the web UI is at", 1, sync.OnceFunc(func() { close(listening) }))
+	args = append([]string{"web", "--namespace", w.namespace}, args...)
+	go func() {
+		code <- Run(ctx, args, Streams{In: strings.NewReader(""), Out: io.Discard, Err: said, Env: func(name string) (string, bool) {
+			v, ok := w.env[name]
+			return v, ok
+		}})
+	}()
+	stop = func() (int, string) {
+		cancel()
+		return <-code, said.String()
+	}
+	select {
+	case <-listening:
+	case c := <-code:
+		cancel()
+		w.t.Fatalf("the web UI ended with %d: %s", c, said)
+	}
+	return strings.TrimSuffix(regexp.MustCompile(`https?://\S+`).FindString(said.String()), "/"), stop
+}
+
+// ask sends a request with a user's name and password, unless the name is empty, and headers.
+func ask(t *testing.T, url, user, password string, headers ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if user != "" {
+		req.SetBasicAuth(user, password)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func TestWeb(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	url, stop := w.serveWeb("--uri", redisAddr, "--listen", "127.0.0.1:0", "--root-path", "/q", "--enable-metrics-exporter")
+	base := strings.TrimSuffix(url, "/q")
+	if code, body := ask(t, url+"/queues", "", ""); code != http.StatusOK || !strings.Contains(body, "reports") {
+		t.Errorf("/q/queues: %d\n%s", code, body)
+	}
+	if code, body := ask(t, base+"/", "", ""); code != http.StatusOK || !strings.Contains(body, "/q/static/") {
+		t.Errorf("the root does not lead to the UI: %d\n%s", code, body)
+	}
+	if code, body := ask(t, base+"/healthz", "", ""); code != http.StatusOK || body != "ok\n" {
+		t.Errorf("/healthz: %d %q", code, body)
+	}
+	if code, body := ask(t, url+"/metrics", "", ""); code != http.StatusOK || !strings.Contains(body, `asynq_queue_size{queue="mail"}`) {
+		t.Errorf("/q/metrics: %d\n%s", code, body)
+	}
+	// A stream of events does not keep the program from ending.
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		t.Errorf("/events: %s %v", resp.Status, resp.Header)
+	}
+	if code, said := stop(); code != ExitDone || strings.Contains(said, "cut off") {
+		t.Errorf("exit code %d, and it said %s", code, said)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Errorf("the stream did not end in order: %v", err)
+	}
+}
+
+func TestWebAccess(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	file := filepath.Join(w.home, "users")
+	if err := os.WriteFile(file, []byte("# who may look\n\nvera:viewer:a:b\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.env["ASYNQ_WEB_USER"] = "ada:admin:secret\nolga:operator:other"
+	url, stop := w.serveWeb("--uri", redisAddr, "--listen", "127.0.0.1:0", "--users-file", file, "--enable-metrics-exporter",
+		"--trusted-proxy", "127.0.0.0/8", "--user-header", "X-User", "--role-header", "X-Role")
+	for _, c := range []struct {
+		path, user, password string
+		headers              []string
+		want                 int
+	}{
+		{"/queues", "", "", nil, http.StatusUnauthorized},
+		{"/metrics", "", "", nil, http.StatusUnauthorized},
+		{"/healthz", "", "", nil, http.StatusOK},
+		{"/queues", "vera", "a:b", nil, http.StatusOK},
+		{"/metrics", "vera", "a:b", nil, http.StatusOK},
+		{"/queues", "vera", "a", nil, http.StatusUnauthorized},
+		{"/queues", "ada", "secret", nil, http.StatusOK},
+		{"/queues", "olga", "other", nil, http.StatusOK},
+		{"/queues", "", "", []string{"X-User", "paul", "X-Role", "viewer"}, http.StatusOK},
+		{"/queues", "", "", []string{"X-User", "paul"}, http.StatusForbidden},
+	} {
+		if code, _ := ask(t, url+c.path, c.user, c.password, c.headers...); code != c.want {
+			t.Errorf("%s as %q %v: %d, want %d", c.path, c.user, c.headers, code, c.want)
+		}
+	}
+	if code, said := stop(); code != ExitDone || strings.Contains(said, "secret") {
+		t.Errorf("exit code %d, and it said %s", code, said)
+	}
+}
+
+// The flags and the variables of the existing web UI work.
+func TestWebKnownNames(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	w.env = map[string]string{"REDIS_ADDR": redisAddr, "REDIS_DB": "0", "READ_ONLY": "true", "PORT": "0", "MAX_PAYLOAD_LENGTH": "10"}
+	url, stop := w.serveWeb()
+	code, body := ask(t, url+"/queues", "", "")
+	if code != http.StatusOK || !strings.Contains(body, "mail") || !strings.Contains(body, "127.0.0.1") && !strings.Contains(url, "127.0.0.1") {
+		t.Errorf("%s: %d\n%s", url, code, body)
+	}
+	resp, err := http.Post(url+"/queue?queue=mail", "application/x-www-form-urlencoded", strings.NewReader("do=pause"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusForbidden {
+		t.Errorf("a change with READ_ONLY=true: %s", resp.Status)
+	}
+	if code, said := stop(); code != ExitDone {
+		t.Errorf("exit code %d, and it said %s", code, said)
+	}
+	// Our own names go before theirs, and flags before variables.
+	w.env["REDIS_ADDR"] = "127.0.0.1:1"
+	for _, own := range [][]string{{"--uri", redisAddr}, {"--redis-url", "redis://" + redisAddr}} {
+		url, stop = w.serveWeb(own...)
+		if code, body := ask(t, url+"/queues", "", ""); code != http.StatusOK || !strings.Contains(body, "reports") {
+			t.Errorf("%v: %d\n%s", own, code, body)
+		}
+		_, _ = stop()
+	}
+}
+
+func TestWebRefuses(t *testing.T) {
+	w := newWorld(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	file := filepath.Join(w.home, "users")
+	if err := os.WriteFile(file, []byte("ada:admin:secret\nvera:guest:secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		err  string
+	}{
+		{"--port 1 --listen 127.0.0.1:1", ExitUsage, "leave one out"},
+		{"--redis-addr a --redis-url b", ExitUsage, "leave one out"},
+		{"--redis-addr a --uri b", ExitUsage, "leave one out"},
+		{"--listen :0", ExitUsage, "--anonymous viewer"},
+		{"--listen 0.0.0.0:0 --trusted-proxy 127.0.0.1", ExitUsage, "--users-file FILE"},
+		{"--listen [::]:0 --anonymous none", ExitUsage, "--users-file FILE"},
+		{"--user ada:secret", ExitUsage, "NAME:ROLE:PASSWORD"},
+		{"--user ada:none:secret", ExitUsage, "viewer, operator or admin"},
+		{"--user ada:secret:admin", ExitUsage, "viewer, operator or admin"},
+		{"--users-file " + file, ExitUsage, "users, line 2: "},
+		{"--users-file /does/not/exist", ExitUsage, "no such file"},
+		{"--anonymous boss", ExitUsage, "unknown role"},
+		{"--user-header X-User", ExitUsage, "need --trusted-proxy"},
+		{"--trusted-proxy nowhere --user-header X-User --proxy-role viewer", ExitUsage, "nowhere"},
+		{"--allow-origin *", ExitUsage, "origin"},
+		{"--root-path queues", ExitUsage, "slash"},
+		{"--poll-interval -1s", ExitUsage, "PollInterval"},
+		{"--listen-cert none", ExitFailed, "no such file"},
+		{"too many", ExitUsage, "unknown command"},
+		{"--listen " + taken.Addr().String(), ExitFailed, "in use"},
+	} {
+		r := w.raw(t.Context(), append([]string{"web"}, strings.Fields(c.args)...)...)
+		if r.code != c.code || r.out != "" || !strings.Contains(r.err, c.err) || strings.Contains(r.err, "secret") {
+			t.Errorf("web %s: got %+v, want code %d and %q", c.args, r, c.code, c.err)
+		}
+	}
+	w.env["ASYNQ_WEB_POLL_INTERVAL"] = "secret"
+	if r := w.raw(t.Context(), "web"); r.code != ExitUsage || !strings.Contains(r.err, "ASYNQ_WEB_POLL_INTERVAL") || strings.Contains(r.err, "secret") {
+		t.Errorf("a variable that is no duration: %+v", r)
+	}
+}
+
+func TestShortText(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in   []byte
+		n    int
+		want string
+	}{
+		{[]byte("grün"), 4, "grün"},
+		{[]byte("grün"), 3, "grü…"},
+		{[]byte{0xff, 0, 1}, 4, "ff00…"},
+		{bytes.Repeat([]byte("a"), 300), 2, "aa…"},
+		{nil, 1, ""},
+	} {
+		if got := shortText(c.in, c.n); got != c.want {
+			t.Errorf("%q in %d: %q, want %q", c.in, c.n, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package web_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/asynq-go/asynq/x/web"
+)
+
+// Each Go block of docs/WEB.md is in an example, which is compiled.
+func TestDocsAreCompiled(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("../../docs/WEB.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	indent := regexp.MustCompile(`(?m)^\t+`)
+	source := indent.ReplaceAllString(string(examples), "")
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(doc), -1)
+	if len(blocks) < 5 {
+		t.Fatalf("found %d Go blocks", len(blocks))
+	}
+	for _, block := range blocks {
+		if !strings.Contains(source, indent.ReplaceAllString(block[1], "")) {
+			t.Errorf("this block is in no example:\n%s", block[1])
+		}
+	}
+}
+
+// The table of verbs in docs/WEB.md says which roles include them, as the roles do.
+func TestDocsTellOfEachVerb(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("../../docs/WEB.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z.]+)` \\|([^|\n]*)\\|([^|\n]*)\\|([^|\n]*)\\|").FindAllStringSubmatch(string(doc), -1) {
+		rows[m[1]] = m[2:]
+	}
+	for _, verb := range []web.Verb{
+		web.View, web.TaskRun, web.TaskArchive, web.TaskDelete, web.TaskCancel, web.TaskReschedule, web.TaskEdit, web.TaskEnqueue,
+		web.QueuePause, web.QueueResume, web.QueueDelete, web.ScheduleRun,
+	} {
+		row, ok := rows[string(verb)]
+		if !ok {
+			t.Errorf("no row for %s", verb)
+			continue
+		}
+		for i, role := range []web.Role{web.Viewer, web.Operator, web.Admin} {
+			if (strings.TrimSpace(row[i]) == "yes") != role.May(verb) {
+				t.Errorf("%s: the row says %q for a %v", verb, row[i], role)
+			}
+		}
+		delete(rows, string(verb))
+	}
+	for verb := range rows {
+		t.Errorf("there is no verb %s", verb)
+	}
+}

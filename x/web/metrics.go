@@ -1,0 +1,22 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/asynq-go/asynq/x/web/internal/access"
+)
+
+// withMetrics adds /metrics to what next serves, for those who may look. They tell the names of queues, so they are not for all.
+func withMetrics(metrics http.Handler, guard *access.Guard, next http.Handler) http.Handler {
+	if metrics == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != "/metrics":
+			next.ServeHTTP(w, r)
+		case guard.Allow(w, r, access.Action{Verb: access.View}):
+			metrics.ServeHTTP(w, r)
+		}
+	})
+}

@@ -1,0 +1,38 @@
+package web_test
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web"
+)
+
+// Metrics are for those who may look, and for nobody else.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "metrics of "+r.URL.Path) })
+	for _, root := range []string{"", "/ops"} {
+		h := web.New(web.Options{
+			RedisConnOpt: asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}, RootPath: root, Metrics: metrics,
+			Users: []web.User{{Name: "vera", Password: "right", Role: web.Viewer}}, Logger: slog.New(slog.DiscardHandler),
+		})
+		t.Cleanup(func() { _ = h.Close() })
+		for password, want := range map[string]int{"right": http.StatusOK, "wrong": http.StatusUnauthorized, "": http.StatusUnauthorized} {
+			r := httptest.NewRequest(http.MethodGet, root+"/metrics", http.NoBody)
+			if password != "" {
+				r.SetBasicAuth("vera", password)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if (w.Body.String() == "metrics of /metrics") != (want == http.StatusOK) || w.Code != want {
+				t.Errorf("%s/metrics with password %q: %d %s", root, password, w.Code, w.Body)
+			}
+		}
+	}
+}
