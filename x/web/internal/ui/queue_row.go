@@ -38,7 +38,7 @@ func rowOf(q poll.Queue) queueRow {
 // queueTable is a table of queues, and how it is sorted.
 type queueTable struct {
 	Rows    []queueRow
-	Columns []column
+	Columns []heading
 }
 
 // queueOrders are the columns that queues can be sorted by: by name from a on, and by numbers from the largest on.
@@ -63,7 +63,7 @@ var queueOrders = []struct {
 func plainTable(rows []queueRow) queueTable {
 	t := queueTable{Rows: rows}
 	for _, o := range queueOrders {
-		t.Columns = append(t.Columns, column{Name: o.title, Class: o.class})
+		t.Columns = append(t.Columns, heading{Name: o.title, Class: o.class})
 	}
 	return t
 }
@@ -74,7 +74,7 @@ func (u *UI) sortedTable(rows []queueRow, query url.Values) (queueTable, error) 
 	by, desc := query.Get("sort"), query.Get("desc") != ""
 	for _, o := range queueOrders {
 		down := o.value != nil // what a first click on the heading does
-		c := column{Name: o.title, Class: o.class}
+		c := heading{Name: o.title, Class: o.class}
 		if o.key == by || by == "" && o.key == "queue" {
 			c.Sorted, down = "ascending", !desc
 			if desc {
