@@ -17,6 +17,7 @@ require (
 )
 
 require (
+	github.com/asynq-go/asynq/x/filter v0.0.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/google/uuid v1.6.0 // indirect
