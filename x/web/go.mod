@@ -12,6 +12,7 @@ require (
 	github.com/asynq-go/asynq v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 	golang.org/x/crypto v0.58.0
+	golang.org/x/net v0.62.0
 )
 
 require github.com/yuin/gopher-lua v1.1.1 // indirect
