@@ -189,6 +189,27 @@ func TestCancelsActiveTasks(t *testing.T) {
 	}
 }
 
+// TestMatchHasTheLastWord among what the filter lets through, and without a filter.
+func TestMatchHasTheLastWord(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.enqueue(20, asynq.ProcessIn(time.Hour))
+	spec := bulk.Spec{Kind: bulk.Delete, Queue: "default", State: "scheduled", Filter: "type:odd", Like: "a digit", Match: func(t *asynq.TaskInfo) bool { return len(t.ID) == 2 }}
+	if c, err := s.Count(t.Context(), spec, 1000); err != nil || c.N != 5 || c.Looked != 20 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if op := s.run(spec); op.Changed != 5 || op.Spec.Like != "a digit" {
+		t.Errorf("%+v", op)
+	}
+	spec.Filter = ""
+	if c, err := s.Count(t.Context(), spec, 1000); err != nil || c.N != 5 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if op := s.run(spec); op.Changed != 5 {
+		t.Errorf("%+v", op)
+	}
+}
+
 func TestRefusesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

@@ -63,7 +63,7 @@ func TestTrouble(t *testing.T) {
 		want   string
 	}{
 		"refused": {func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(422)
+			w.WriteHeader(http.StatusUnprocessableEntity)
 			_, _ = w.Write([]byte(`{"status":"error","error":"bad query"}`))
 		}, "bad query"},
 		"other": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "no answer of a Prometheus"},

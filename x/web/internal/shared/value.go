@@ -61,9 +61,8 @@ func (v *Value[T]) Get(ctx context.Context) (*T, error) {
 		go v.ask(v.told)
 	}
 	latest, err, told := v.latest, v.err, v.told
-	known := latest != nil && (v.whole || told == nil)
 	v.mu.Unlock()
-	if known || told == nil {
+	if latest != nil || told == nil {
 		return latest, err
 	}
 	timer := time.NewTimer(v.cfg.Wait)

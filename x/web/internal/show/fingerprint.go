@@ -20,18 +20,18 @@ func Fingerprint(text string) string {
 	message, stack := SplitError(text)
 	p := printer{}
 	p.print(cutString(message, maxMessage))
-	print := strings.TrimSpace(cutPrint(p.out.String(), maxPrint))
+	mark := strings.TrimSpace(cutPrint(p.out.String(), maxPrint))
 	for n, frame := range ownFrames(stack) {
 		if n == 0 {
-			print += " @ "
+			mark += " @ "
 		} else {
-			print += " < "
+			mark += " < "
 		}
 		f := printer{}
 		f.print(cutString(frame, 200))
-		print += strings.TrimSpace(f.out.String())
+		mark += strings.TrimSpace(f.out.String())
 	}
-	return print
+	return mark
 }
 
 // Part is a part of a fingerprint: text that all errors share, or a hole.
@@ -41,27 +41,27 @@ type Part struct {
 }
 
 // Parts takes a fingerprint apart.
-func Parts(print string) []Part {
+func Parts(mark string) []Part {
 	var parts []Part
-	for print != "" {
-		n := strings.IndexAny(print, "#‹")
+	for mark != "" {
+		n := strings.IndexAny(mark, "#‹")
 		if n < 0 {
-			return append(parts, Part{Text: print})
+			return append(parts, Part{Text: mark})
 		}
 		size := 1
-		if print[n] != '#' {
-			if size = holeAt(print[n:]); size == 0 {
+		if mark[n] != '#' {
+			if size = holeAt(mark[n:]); size == 0 {
 				size = len("‹")
-				parts = append(parts, Part{Text: print[:n+size]})
-				print = print[n+size:]
+				parts = append(parts, Part{Text: mark[:n+size]})
+				mark = mark[n+size:]
 				continue
 			}
 		}
 		if n > 0 {
-			parts = append(parts, Part{Text: print[:n]})
+			parts = append(parts, Part{Text: mark[:n]})
 		}
-		parts = append(parts, Part{Text: strings.Trim(print[n:n+size], "‹›"), Hole: true})
-		print = print[n+size:]
+		parts = append(parts, Part{Text: strings.Trim(mark[n:n+size], "‹›"), Hole: true})
+		mark = mark[n+size:]
 	}
 	return parts
 }

@@ -23,8 +23,8 @@ const (
 // Identify is a short name for errors with the same fingerprint and task type.
 func Identify(text, typename string) string { return identify(show.Fingerprint(text), typename) }
 
-func identify(print, typename string) string {
-	sum := sha256.Sum256([]byte(print + "\x00" + typename))
+func identify(mark, typename string) string {
+	sum := sha256.Sum256([]byte(mark + "\x00" + typename))
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -93,21 +93,21 @@ func (t *tally) addType(task *asynq.TaskInfo) {
 }
 
 func (t *tally) addFailure(task *asynq.TaskInfo) {
-	print, ok := t.prints[task.LastErr]
+	mark, ok := t.prints[task.LastErr]
 	if !ok {
-		print = show.Fingerprint(task.LastErr)
+		mark = show.Fingerprint(task.LastErr)
 		if len(t.prints) < printCache && len(task.LastErr) <= maxText {
-			t.prints[task.LastErr] = print
+			t.prints[task.LastErr] = mark
 		}
 	}
-	key := failureKey{print, task.Type}
+	key := failureKey{mark, task.Type}
 	of := t.failures[key]
 	if of == nil {
 		if len(t.failures) == maxKinds {
 			return
 		}
 		of = &failureTally{
-			Failure: Failure{ID: identify(print, task.Type), Print: print, Type: task.Type}, places: make(map[place]int), texts: make(map[string]int),
+			Failure: Failure{ID: identify(mark, task.Type), Print: mark, Type: task.Type}, places: make(map[place]int), texts: make(map[string]int),
 		}
 		t.failures[key] = of
 	}

@@ -47,7 +47,7 @@ func takeFlash(w http.ResponseWriter, r *http.Request, root string) *flash {
 	if json.Unmarshal(text, &f) != nil || f.Text == "" {
 		return nil
 	}
-	if !strings.HasPrefix(f.Link, "/") || strings.HasPrefix(f.Link, "//") {
+	if !strings.HasPrefix(f.Link, "/") || strings.HasPrefix(f.Link, "//") || strings.Contains(f.Link, `\`) {
 		f.Link = ""
 	}
 	return &f

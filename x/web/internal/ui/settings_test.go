@@ -104,17 +104,26 @@ func TestSettingsTellWhoOneIs(t *testing.T) {
 	}
 }
 
-// TestFlashIsNoLink holds that what a page says, which stands in a cookie, leads to a task or nowhere.
+// TestFlashIsNoLink holds that what a page says, which stands in a cookie, leads to a page of ours or nowhere.
 func TestFlashIsNoLink(t *testing.T) {
 	s := newSite(t)
-	for text, said := range map[string]bool{
-		`{"Text":"a","Path":"/task","ID":"<b>"}`: true, `{"Text":"a","Path":"//example.com"}`: false, `{"Text":"a","Path":"javascript:x"}`: false, `{"Text":""}`: false, `nonsense`: false,
+	for text, want := range map[string]string{
+		`{"Text":"a","Link":"/task?id=%3Cb%3E","LinkText":"b"}`:    root + "/task?id=%3Cb%3E",
+		`{"Text":"a","Link":"//example.com","LinkText":"b"}`:       "",
+		`{"Text":"a","Link":"https://example.com","LinkText":"b"}`: "",
+		`{"Text":"a","Link":"javascript:x","LinkText":"b"}`:        "",
+		`{"Text":"a","Link":"/\\\\example.com","LinkText":"b"}`:    "",
+		`{"Text":""}`: "",
+		`nonsense`:    "",
 	} {
 		s.cookies = []*http.Cookie{{Name: flashCookie, Value: base64.RawURLEncoding.EncodeToString([]byte(text))}}
 		page := s.get("/settings")
 		page.sound()
-		if got := page.text("#said"); (got != "") != said {
+		if got := page.text("#said"); got != "" && (strings.HasSuffix(got, " b")) != (want != "") {
 			t.Errorf("of %s the page says %q", text, got)
+		}
+		if links := page.all("#said"); want != "" && attr(within(links[0], "a")[0], "href") != want {
+			t.Errorf("of %s the page does not lead to %s", text, want)
 		}
 	}
 }

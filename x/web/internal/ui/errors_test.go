@@ -1,0 +1,236 @@
+package ui_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/filter"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
+)
+
+func TestErrorsAreGrouped(t *testing.T) {
+	s := newInsight(t, "")
+	s.put("a", failedTask("mail", "user 1 is gone"), failedTask("mail", "user 2 is gone"), failedTask("image", "user 3 is gone"))
+	dead := failedTask("mail", "user 4 is gone")
+	dead.State = asynq.TaskStateArchived
+	s.put("b", dead, failedTask("mail", "no such order"))
+	s.read()
+	page := s.get("/errors")
+	rows := page.rows()
+	if len(rows) != 3 || !strings.HasPrefix(rows[0], "user # is gone mail · a · b 3 2 1 ") {
+		t.Fatalf("rows %q", rows)
+	}
+	if h := page.text("p"); !strings.Contains(h, "3 kinds of errors in 5 tasks") {
+		t.Errorf("it says %q", h)
+	}
+	for name, c := range map[string]struct {
+		query []string
+		want  []string
+	}{
+		"queue":     {[]string{"queue", "b"}, []string{"user # is gone mail · a · b 1 0 1", "no such order mail · b 1 1 0"}},
+		"type":      {[]string{"type", "image"}, []string{"user # is gone image · a 1 1 0"}},
+		"text":      {[]string{"text", "USER 4"}, []string{"user # is gone mail · a · b 3 2 1"}},
+		"none":      {[]string{"text", "<none>"}, nil},
+		"sorted":    {[]string{"sort", "error", "queue", "b"}, []string{"no such order", "user # is gone"}},
+		"turned":    {[]string{"sort", "error", "up", "1", "queue", "b"}, []string{"user # is gone", "no such order"}},
+		"sorted by": {[]string{"sort", "colour", "type", "image"}, []string{"user # is gone image"}},
+	} {
+		got := s.get("/errors", c.query...).rows()
+		if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestManyErrorsArePaged(t *testing.T) {
+	s := newInsight(t, "")
+	var tasks []*asynq.TaskRecord
+	for n := range 120 {
+		tasks = append(tasks, failedTask("mail", "no "+strings.Repeat("x", n+1)))
+	}
+	s.put("q", tasks...)
+	s.read()
+	seen := map[string]bool{}
+	for _, page := range []struct{ n, rows int }{{1, 50}, {2, 50}, {3, 20}, {9, 20}} {
+		list := s.get("/errors", "page", fmt.Sprint(page.n))
+		if rows := list.rows(); len(rows) != page.rows {
+			t.Errorf("page %d has %d rows", page.n, len(rows))
+		}
+		for _, link := range list.links("/error") {
+			seen[link.Query().Get("id")] = true
+		}
+	}
+	if len(seen) != 120 {
+		t.Errorf("%d rows on all pages", len(seen))
+	}
+	for _, wrong := range []string{"0", "-1", "x", "99999999999999999999"} {
+		if a := s.send(httptest.NewRequest(http.MethodGet, "/errors?page="+wrong, nil)); a.status != http.StatusUnprocessableEntity {
+			t.Errorf("page %s: status %d", wrong, a.status)
+		}
+	}
+}
+
+func TestOneKindOfError(t *testing.T) {
+	s := newInsight(t, "")
+	const stack = "panic: no user 7\n\ngoroutine 1 [running]:\nmain.send()\n\t/app/main.go:1\n"
+	s.put("a", failedTask("mail", stack), failedTask("mail", strings.ReplaceAll(stack, "7", "8")))
+	s.put("b", failedTask("mail", stack))
+	s.read()
+	id := survey.Identify(stack, "mail")
+	page := s.get("/error", "id", id)
+	if h := page.text("h1"); h != "panic: no user #" {
+		t.Errorf("its heading is %q", h)
+	}
+	if text := page.text("pre"); !strings.Contains(text, "panic: no user 7") || !strings.Contains(text, "goroutine 1 [running]") {
+		t.Errorf("texts %q", text)
+	}
+	if n := len(page.links("/task")); n != 3 {
+		t.Errorf("%d links to tasks", n)
+	}
+	for _, do := range []string{"run", "archive", "delete"} {
+		if !page.has(do) {
+			t.Errorf("there is no button to %s", do)
+		}
+	}
+	search := page.search()
+	f, err := filter.Parse(search)
+	if err != nil {
+		t.Fatalf("the filter %q: %v", search, err)
+	}
+	found, _ := s.inspector.ListRetryTasks("b")
+	if !f.Match(found[0]) || !strings.Contains(search, "no user") {
+		t.Errorf("the filter %q does not find the task", search)
+	}
+	if n := len(s.get("/error", "id", id, "queue", "b").links("/task")); n != 1 {
+		t.Errorf("%d links to tasks of one queue", n)
+	}
+	if a := s.send(httptest.NewRequest(http.MethodGet, "/error?id=none", nil)); a.status != http.StatusNotFound {
+		t.Errorf("of none: status %d", a.status)
+	}
+	s.gate.refuse = "task."
+	if page := s.get("/error", "id", id); page.has("run") || page.has("archive") || page.has("delete") {
+		t.Error("it offers what is refused")
+	}
+	if a := s.post("/error", "id", id, "do", "delete", "confirm", "delete"); a.status != http.StatusForbidden || len(s.gate.log()) != 0 {
+		t.Errorf("refused: status %d, done %q", a.status, s.gate.log())
+	}
+}
+
+func TestTasksOfAKindOfErrorAreChanged(t *testing.T) {
+	s := newInsight(t, "")
+	for _, queue := range []string{"a", "b"} {
+		dead := failedTask("mail", "user 3 is gone")
+		dead.State = asynq.TaskStateArchived
+		s.put(queue, failedTask("mail", "user 1 is gone"), failedTask("mail", "user 2 is gone"), dead, failedTask("image", "user 4 is gone"), failedTask("mail", "no"))
+	}
+	s.read()
+	id := survey.Identify("user 1 is gone", "mail")
+	size := func(queue string) string {
+		info, err := s.inspector.GetQueueInfo(queue)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("pending %d retry %d archived %d", info.Pending, info.Retry, info.Archived)
+	}
+
+	a := s.post("/error", "id", id, "do", "delete")
+	if a.status != http.StatusOK || a.text("h1") != "Delete 6 tasks with this error?" || size("a") != "pending 0 retry 4 archived 1" {
+		t.Fatalf("it asks %q, %s", a.text("h1"), size("a"))
+	}
+	if a := s.post("/error", "id", id, "do", "delete", "confirm", "yes"); a.status != http.StatusUnprocessableEntity || size("a") != "pending 0 retry 4 archived 1" {
+		t.Errorf("a wrong answer: status %d, %s", a.status, size("a"))
+	}
+	if a := s.post("/error", "id", id, "queue", "a", "do", "archive", "confirm", "yes"); a.status != http.StatusSeeOther || size("a") != "pending 0 retry 2 archived 3" || size("b") != "pending 0 retry 4 archived 1" {
+		t.Errorf("status %d, %s, %s", a.status, size("a"), size("b"))
+	}
+	s.eventually("the survey to see it", func() bool { return survey.Sum(s.read().Failure(id).Shares, "a", asynq.TaskStateArchived) == 3 })
+	if a := s.post("/error", "id", id, "do", "run", "confirm", "yes"); a.status != http.StatusSeeOther || a.header.Get("Location") != insightRoot+"/error?id="+id {
+		t.Errorf("status %d, to %s", a.status, a.header.Get("Location"))
+	}
+	if size("a") != "pending 3 retry 2 archived 0" || size("b") != "pending 3 retry 2 archived 0" {
+		t.Errorf("%s, %s", size("a"), size("b"))
+	}
+	log := s.gate.log()
+	if len(log) != 4 || log[0] != `task.archive queue=a state=retry group= filter=type="mail" n=2 err=<nil>` {
+		t.Errorf("done: %q", log)
+	}
+	s.eventually("the survey to see it", func() bool { return s.read().Failure(id) == nil })
+	if a := s.post("/error", "id", id, "do", "run", "confirm", "yes"); a.status != http.StatusSeeOther || len(s.gate.log()) != 4 {
+		t.Errorf("none left: status %d, done %q", a.status, s.gate.log())
+	}
+	if a := s.post("/error", "id", id, "do", "paint"); a.status != http.StatusUnprocessableEntity {
+		t.Errorf("paint: status %d", a.status)
+	}
+}
+
+// eventually looks again and again: the survey is made in the background.
+func (s *insight) eventually(what string, so func() bool) {
+	s.Helper()
+	deadline, tick := time.After(20*time.Second), time.NewTicker(5*time.Millisecond)
+	defer tick.Stop()
+	for !so() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			s.Fatal("waited in vain for " + what)
+		}
+	}
+}
+
+func TestHostileErrors(t *testing.T) {
+	s := newInsight(t, "")
+	for n, text := range hostile {
+		known := strings.ToValidUTF8(text, "?") // a message holds no other
+		task := failedTask("type "+known, known)
+		task.ID = fmt.Sprint(n, known)
+		s.put(known, task)
+	}
+	for _, f := range s.read().Failures {
+		page := s.get("/error", "id", f.ID, "queue", f.Shares[0].Queue)
+		link := page.links("/task")
+		if len(link) != 1 || link[0].Query().Get("id") != f.Tasks[0].ID || link[0].Query().Get("queue") != f.Tasks[0].Queue {
+			t.Errorf("of %q: links to tasks %v", f.Print, link)
+		}
+		search := page.search()
+		if _, err := filter.Parse(search); err != nil {
+			t.Errorf("the filter %q: %v", search, err)
+		}
+		s.get("/type", "type", f.Type)
+		if a := s.post("/error", "id", f.ID, "do", "delete"); a.status != http.StatusOK {
+			t.Errorf("of %q: asked, status %d", f.Print, a.status)
+		} else {
+			a.sound()
+		}
+	}
+	if rows := s.get("/errors").rows(); len(rows) != len(hostile) {
+		t.Errorf("%d rows", len(rows))
+	}
+	for _, name := range hostile {
+		if rows := s.get("/errors", "queue", strings.ToValidUTF8(name, "?")).rows(); len(rows) != 1 {
+			t.Errorf("queue %q: %d rows", name, len(rows))
+		}
+		s.get("/errors", "text", name, "type", name)
+		s.get("/types", "name", name)
+		s.get("/groups", "name", name, "queue", name)
+	}
+}
+
+func TestEmptyPages(t *testing.T) {
+	s := newInsight(t, "")
+	s.read()
+	for path, want := range map[string]string{"/errors": "No task has failed.", "/types": "There is no task.", "/groups": "No group holds a task."} {
+		if text := s.get(path).text("main"); !strings.Contains(text, want) {
+			t.Errorf("%s says %q", path, text)
+		}
+	}
+	s.redis.SetError("LOADING Redis is loading")
+	s.survey.Stale()
+	s.eventually("the trouble to be told", func() bool { return strings.Contains(s.get("/errors").text("main"), "Redis could not be asked") })
+	s.eventually("the trouble to be told", func() bool { return strings.Contains(s.get("/groups").text("main"), "Redis could not be asked") })
+}
