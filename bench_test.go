@@ -56,6 +56,43 @@ func BenchmarkProcess(b *testing.B) {
 	}
 }
 
+// BenchmarkTake drains a queue of b.N tasks by hand, from one goroutine: batches of several sizes are taken and settled.
+func BenchmarkTake(b *testing.B) {
+	for _, size := range []int{1, 10, 100, 500} {
+		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
+			opt, stats := benchRedis(b)
+			fill(b, opt, b.N)
+			taker := asynq.NewTaker(opt, asynq.TakerConfig{Logger: quiet()})
+			if err := taker.Start(); err != nil {
+				b.Fatal(err)
+			}
+			defer taker.Shutdown()
+			ctx := context.Background()
+			b.ReportAllocs()
+			before := stats()
+			b.ResetTimer()
+			for left := b.N; left > 0; {
+				leases, err := taker.Take(ctx, min(size, left))
+				if err != nil {
+					b.Fatal(err)
+				}
+				left -= len(leases)
+				ends := make([]asynq.Settlement, len(leases))
+				for i, l := range leases {
+					ends[i].Lease = l
+				}
+				for _, err := range taker.Settle(ctx, ends...) {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.StopTimer()
+			stats().report(b, before)
+		})
+	}
+}
+
 // BenchmarkEnqueue puts b.N tasks into a queue from several goroutines, and in batches.
 func BenchmarkEnqueue(b *testing.B) {
 	for _, goroutines := range []int{1, 8, 64} {

@@ -177,16 +177,7 @@ func (cfg Config) withDefaults() Config {
 	if cfg.IsFailure == nil {
 		cfg.IsFailure = func(err error) bool { return err != nil }
 	}
-	queues := make(map[string]int, len(cfg.Queues))
-	for name, priority := range cfg.Queues {
-		if validateQueueName(name) == nil && utf8.ValidString(name) && priority > 0 {
-			queues[name] = min(priority, math.MaxInt32)
-		}
-	}
-	if len(queues) == 0 {
-		queues[defaultQueue] = 1
-	}
-	cfg.Queues = queues
+	cfg.Queues = validQueues(cfg.Queues)
 	positive(&cfg.TaskCheckInterval, time.Second)
 	positive(&cfg.ShutdownTimeout, 8*time.Second)
 	positive(&cfg.HealthCheckInterval, 15*time.Second)
@@ -215,6 +206,20 @@ func (cfg Config) withDefaults() Config {
 	cfg.LeaseDuration = time.Duration(ceilSeconds(cfg.LeaseDuration)) * time.Second
 	positive(&cfg.StuckGracePeriod, 10*time.Second)
 	return cfg
+}
+
+// validQueues leaves out what cannot be a queue, as Config.Queues says.
+func validQueues(priorities map[string]int) map[string]int {
+	queues := make(map[string]int, len(priorities))
+	for name, priority := range priorities {
+		if validateQueueName(name) == nil && utf8.ValidString(name) && priority > 0 {
+			queues[name] = min(priority, math.MaxInt32)
+		}
+	}
+	if len(queues) == 0 {
+		queues[defaultQueue] = 1
+	}
+	return queues
 }
 
 func mustGrace(name string, d time.Duration) {

@@ -74,6 +74,9 @@ var (
 	// its context ended.
 	ErrHandlerStuck = worker.ErrStuck
 
+	// ErrTakerClosed is returned by methods of a Taker that was shut down. Leases that it took live on: settle them with another Taker.
+	ErrTakerClosed = errors.New("asynq: the taker was shut down")
+
 	// ErrHandlerNotFound says that a ServeMux has no handler for a task's type.
 	ErrHandlerNotFound = errors.New("handler not found for task")
 )

@@ -34,6 +34,7 @@ var hostileCalls = map[string]map[string]func(h *hostile){
 	"records":   hostileRecords,
 	"mux":       hostileMux,
 	"server":    hostileServer,
+	"taker":     hostileTaker,
 	"scheduler": hostileScheduler,
 	"redis":     hostileRedis,
 	"logger":    hostileLogger,

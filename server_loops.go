@@ -38,43 +38,20 @@ func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 		Lease:         srv.cfg.LeaseDuration,
 		Grace:         srv.cfg.StuckGracePeriod,
 		CheckInterval: srv.cfg.TaskCheckInterval,
-		TokenPrefix:   strings.ReplaceAll(srv.process.ID, "-", "")[:16] + "-",
+		TokenPrefix:   srv.tokenPrefix(),
 		WorkersLead:   true,
-		Callbacks: worker.Callbacks{
-			BaseContext: srv.cfg.BaseContext,
-			Prepare:     srv.prepare,
-			Handle:      srv.handle,
-			OnError:     srv.onError(),
-			IsFailure:   srv.cfg.IsFailure,
-			RetryDelay:  srv.retryDelay,
-			Delayed:     func(queue string, delay time.Duration) { forwarders[queue].Expect(delay) },
-			Observer:    srv.observer(),
-		},
+		Callbacks:     srv.callbacks(srv.prepare, func(queue string, delay time.Duration) { forwarders[queue].Expect(delay) }),
 	})
 
 	var table []runner.Loop
 	for _, lane := range srv.broker.Lanes(srv.queueNames()) {
 		pump := pool.AddLane(lane, srv.broker.NewWaiter(lane, srv.process.ID))
-		forwarder := loops.NewForwarder(srv.broker, lane, srv.cfg.DelayedTaskCheckInterval, srv.log)
-		recoverer := srv.newRecoverer(lane)
-		janitor := &loops.Janitor{
-			Broker: srv.broker, Queues: lane, Interval: srv.cfg.JanitorInterval, BatchSize: srv.cfg.JanitorBatchSize,
-		}
+		forwarder, upkeep := srv.upkeep(lane)
 		for _, queue := range lane {
 			forwarders[queue] = forwarder
 		}
-		table = append(table,
-			runner.Loop{Name: "waiter", Stage: stageIntake, Tick: pump.Wait, Wake: pump.WaitWake()},
-			runner.Loop{Name: "forwarder", Stage: stageIntake, Tick: forwarder.Tick, Wake: forwarder.Wake()},
-			runner.Loop{Name: "recoverer", Stage: stageIntake, Tick: recoverer.Tick},
-			runner.Loop{Name: "janitor", Stage: stageIntake, Tick: janitor.Tick, Jitter: jitter},
-			runner.Loop{Name: "leases", Stage: stageWork, Tick: pump.ExtendLeases},
-			runner.Loop{Name: "ended leases", Stage: stageWork, Tick: pump.WatchLeases},
-			runner.Loop{Name: "stuck handlers", Stage: stageWork, Tick: pump.WatchStuck},
-		)
-		for _, trip := range pump.Trips() {
-			table = append(table, runner.Loop{Name: "pump", Stage: stageWork, Tick: trip.Turn, Wake: trip.Wake()})
-		}
+		table = append(append(table, upkeep...), pumpLoops(pump)...)
+		table = append(table, runner.Loop{Name: "stuck handlers", Stage: stageWork, Tick: pump.WatchStuck})
 		if queues := srv.groupQueues(lane); len(queues) > 0 {
 			aggregator := loops.NewAggregator(srv.broker, queues, srv.log)
 			table = append(table,
@@ -83,15 +60,8 @@ func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 			)
 		}
 	}
-	heartbeater := &loops.Heartbeater{
-		Broker: srv.broker, Process: srv.process, Interval: heartbeatInterval, Info: srv.info, Running: srv.running(pool),
-	}
-	subscriber := &loops.Subscriber{Broker: srv.broker, Cancel: pool.Cancel}
-	table = append(table,
-		runner.Loop{Name: "announcer", Stage: stageIntake, Tick: srv.announce},
-		runner.Loop{Name: "subscriber", Stage: stageTell, Tick: subscriber.Tick},
-		runner.Loop{Name: "heartbeater", Stage: stageTell, Tick: heartbeater.Tick},
-	)
+	table = append(table, srv.announcer(srv.queueNames()))
+	table = append(table, srv.presence(pool, srv.info)...)
 	if srv.cfg.HealthCheckFunc != nil {
 		health := &loops.Health{Ping: srv.broker.Ping, Report: srv.cfg.HealthCheckFunc, Interval: srv.cfg.HealthCheckInterval}
 		table = append(table, runner.Loop{Name: "health check", Stage: stageIntake, Tick: health.Tick})
@@ -99,12 +69,72 @@ func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 	return pool, runner.New(runner.Options{Log: srv.log}, table...)
 }
 
-// announce puts the server's queues into the set of all queues, once.
-func (srv *Server) announce(ctx context.Context) (time.Duration, error) {
-	if err := srv.broker.AnnounceQueues(ctx, srv.queueNames()); err != nil {
-		return 0, err
+// callbacks are what the workers ask and tell of attempts.
+func (srv *Server) callbacks(prepare func(a *worker.Attempt), delayed func(queue string, delay time.Duration)) worker.Callbacks {
+	return worker.Callbacks{
+		BaseContext: srv.cfg.BaseContext,
+		Prepare:     prepare,
+		Handle:      srv.handle,
+		OnError:     srv.onError(),
+		IsFailure:   srv.cfg.IsFailure,
+		RetryDelay:  srv.retryDelay,
+		Delayed:     delayed,
+		Observer:    srv.observer(),
 	}
-	return runner.UntilWoken, nil
+}
+
+// tokenPrefix is what the tokens of this server begin with, and nobody else's.
+func (srv *Server) tokenPrefix() string {
+	return strings.ReplaceAll(srv.process.ID, "-", "")[:16] + "-"
+}
+
+// pumpLoops are the loops that a pump needs.
+func pumpLoops(pump *worker.Pump) []runner.Loop {
+	table := []runner.Loop{
+		{Name: "waiter", Stage: stageIntake, Tick: pump.Wait, Wake: pump.WaitWake()},
+		{Name: "leases", Stage: stageWork, Tick: pump.ExtendLeases},
+		{Name: "ended leases", Stage: stageWork, Tick: pump.WatchLeases},
+	}
+	for _, trip := range pump.Trips() {
+		table = append(table, runner.Loop{Name: "pump", Stage: stageWork, Tick: trip.Turn, Wake: trip.Wake()})
+	}
+	return table
+}
+
+// upkeep is what the tasks of a lane need from time to time, whoever processes them.
+func (srv *Server) upkeep(lane []string) (*loops.Forwarder, []runner.Loop) {
+	forwarder := loops.NewForwarder(srv.broker, lane, srv.cfg.DelayedTaskCheckInterval, srv.log)
+	recoverer := srv.newRecoverer(lane)
+	janitor := &loops.Janitor{
+		Broker: srv.broker, Queues: lane, Interval: srv.cfg.JanitorInterval, BatchSize: srv.cfg.JanitorBatchSize,
+	}
+	return forwarder, []runner.Loop{
+		{Name: "forwarder", Stage: stageIntake, Tick: forwarder.Tick, Wake: forwarder.Wake()},
+		{Name: "recoverer", Stage: stageIntake, Tick: recoverer.Tick},
+		{Name: "janitor", Stage: stageIntake, Tick: janitor.Tick, Jitter: jitter},
+	}
+}
+
+// presence is what others see and ask of the attempts of a pool.
+func (srv *Server) presence(pool *worker.Pool, info func() *wire.ServerInfo) []runner.Loop {
+	heartbeater := &loops.Heartbeater{
+		Broker: srv.broker, Process: srv.process, Interval: heartbeatInterval, Info: info, Running: srv.running(pool),
+	}
+	subscriber := &loops.Subscriber{Broker: srv.broker, Cancel: pool.Cancel}
+	return []runner.Loop{
+		{Name: "subscriber", Stage: stageTell, Tick: subscriber.Tick},
+		{Name: "heartbeater", Stage: stageTell, Tick: heartbeater.Tick},
+	}
+}
+
+// announcer puts queues into the set of all queues, once.
+func (srv *Server) announcer(queues []string) runner.Loop {
+	return runner.Loop{Name: "announcer", Stage: stageIntake, Tick: func(ctx context.Context) (time.Duration, error) {
+		if err := srv.broker.AnnounceQueues(ctx, queues); err != nil {
+			return 0, err
+		}
+		return runner.UntilWoken, nil
+	}}
 }
 
 func (srv *Server) newRecoverer(lane []string) *loops.Recoverer {

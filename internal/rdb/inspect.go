@@ -15,6 +15,8 @@ type TaskInfo struct {
 	Result    []byte
 	ProcessAt time.Time // zero unless it waits for its time
 	Orphaned  bool      // active, but nobody holds its lease
+	Token     string    // that it is held under; "" if it is not, or by another library's process
+	Settled   string    // the token of its last attempt that was settled; "" if none was
 
 	// What listings tell besides. They leave Message nil where it cannot be read.
 	ID    string
@@ -27,9 +29,35 @@ type TaskInfo struct {
 
 // TaskInfo looks up a task; the error is ErrTaskGone if there is none.
 func (b *Broker) TaskInfo(ctx context.Context, queue, id string) (*TaskInfo, error) {
-	q := b.queues.get(queue)
-	c := newCall(taskInfoScript, 4+1).key(q.keys.Task(id), q.scheduled, q.retry, q.lease).arg(id)
-	b.run(ctx, c)
+	infos, errs := b.TaskInfos(ctx, []TaskName{{queue, id}})
+	return infos[0], errs[0]
+}
+
+// TaskName names a task among all.
+type TaskName struct{ Queue, ID string }
+
+// TaskInfos looks up tasks of any queues, as TaskInfo does, in few round trips.
+func (b *Broker) TaskInfos(ctx context.Context, tasks []TaskName) ([]*TaskInfo, []error) {
+	infos, errs := make([]*TaskInfo, len(tasks)), make([]error, len(tasks))
+	for first := 0; first < len(tasks); first += maxInfos {
+		part := tasks[first:min(first+maxInfos, len(tasks))]
+		calls := make([]*call, len(part))
+		for i, t := range part {
+			q := b.queues.get(t.Queue)
+			calls[i] = newCall(taskInfoScript, 4+1).key(q.keys.Task(t.ID), q.scheduled, q.retry, q.lease).arg(t.ID)
+		}
+		b.run(ctx, calls...)
+		for i, t := range part {
+			infos[first+i], errs[first+i] = t.read(calls[i])
+		}
+	}
+	return infos, errs
+}
+
+// maxInfos bounds the tasks that one pipeline looks up.
+const maxInfos = 100
+
+func (t TaskName) read(c *call) (*TaskInfo, error) {
 	if c.err != nil {
 		return nil, fmt.Errorf("rdb: %s: %w", c.script.name, c.err)
 	}
@@ -37,7 +65,7 @@ func (b *Broker) TaskInfo(ctx context.Context, queue, id string) (*TaskInfo, err
 	if ok && len(reply) == 0 {
 		return nil, ErrTaskGone
 	}
-	if !ok || len(reply) != 5 {
+	if !ok || len(reply) != 7 {
 		return nil, c.malformed()
 	}
 	info := &TaskInfo{Orphaned: reply[4] == int64(1)}
@@ -45,10 +73,10 @@ func (b *Broker) TaskInfo(ctx context.Context, queue, id string) (*TaskInfo, err
 	msg, _ := reply[1].(string)
 	var err error
 	if info.State, err = wire.ParseState(name); err != nil {
-		return nil, fmt.Errorf("rdb: task %q of queue %q: %w", id, queue, err)
+		return nil, fmt.Errorf("rdb: task %q of queue %q: %w", t.ID, t.Queue, err)
 	}
 	if info.Message, err = wire.DecodeTaskMessage([]byte(msg)); err != nil {
-		return nil, fmt.Errorf("rdb: task %q of queue %q: %w", id, queue, err)
+		return nil, fmt.Errorf("rdb: task %q of queue %q: %w", t.ID, t.Queue, err)
 	}
 	if result, ok := reply[2].(string); ok {
 		info.Result = []byte(result)
@@ -56,6 +84,8 @@ func (b *Broker) TaskInfo(ctx context.Context, queue, id string) (*TaskInfo, err
 	if at, ok := reply[3].(int64); ok && at >= 0 {
 		info.ProcessAt = time.Unix(at, 0)
 	}
+	info.Token, _ = reply[5].(string)
+	info.Settled, _ = reply[6].(string)
 	return info, nil
 }
 

@@ -33,6 +33,7 @@ type Settlement struct {
 	Outcome Outcome
 
 	Message   []byte        // encoded; Complete, Retry, Archive (nil: as it is)
+	Result    []byte        // Complete; nil: as it is
 	Lock      string        // that the task may hold, and gives up with Done, Complete and Discard; empty: none
 	Delay     time.Duration // Retry
 	Retention int64         // Complete, seconds
@@ -41,6 +42,9 @@ type Settlement struct {
 	Code Code
 	Err  error // the call did not go through; it may have been executed
 }
+
+// size is how many bytes of the user's a settlement carries.
+func (s *Settlement) size() int { return len(s.Message) + len(s.Result) }
 
 // settleBatch is one call of an outcome's script.
 type settleBatch struct {
@@ -77,14 +81,14 @@ func (b *Broker) settleBatches(items []*Settlement) []*settleBatch {
 		if in == nil || in.queue.keys.Name != s.Queue || in.outcome != s.Outcome {
 			in = open[target{s.Queue, s.Outcome}]
 		}
-		if in == nil || len(in.items) == maxBatch || bytes[in]+len(s.Message) > maxBatchBytes {
+		if in == nil || len(in.items) == maxBatch || bytes[in]+s.size() > maxBatchBytes {
 			in = &settleBatch{queue: b.queues.get(s.Queue), outcome: s.Outcome, items: make([]*Settlement, 0, min(len(items), maxBatch))}
 			open[target{s.Queue, s.Outcome}] = in
 			batches = append(batches, in)
 		}
 		in.items = append(in.items, s)
-		if s.Message != nil {
-			bytes[in] += len(s.Message)
+		if n := s.size(); n > 0 {
+			bytes[in] += n
 		}
 		last = in
 	}
@@ -101,7 +105,7 @@ func (b *Broker) settleCall(in *settleBatch) *call {
 	case Done:
 		c = newCall(doneScript, 4+3+len(in.items)).key(q.active, q.lease, q.processed, day.processed)
 	case Complete:
-		c = newCall(completeScript, 6+6*len(in.items)).key(q.active, q.lease, q.completed, q.processed, day.processed)
+		c = newCall(completeScript, 6+7*len(in.items)).key(q.active, q.lease, q.completed, q.processed, day.processed)
 	case Retry:
 		c = newCall(retryScript, 8+6*len(in.items)).
 			key(q.active, q.lease, q.retry, q.processed, day.processed, q.failed, day.failed)
@@ -127,7 +131,7 @@ func (b *Broker) settleCall(in *settleBatch) *call {
 		c.arg(s.ID, s.Token)
 		switch s.Outcome {
 		case Complete:
-			c.arg(s.Message, s.Retention, q.lock(s.Lock))
+			c.arg(s.Message, s.Retention, q.lock(s.Lock), s.Result)
 		case Retry:
 			c.arg(s.Message, ceil(s.Delay, time.Millisecond), flag(s.Failed))
 		case Archive:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,8 @@ func outcomes(t *testing.T) map[string]struct {
 		"done": {rdb.Settlement{Outcome: rdb.Done}, waits + counted, rdb.CodeGone},
 		"complete": {rdb.Settlement{Outcome: rdb.Complete, Message: msg, Retention: 3600},
 			waits + counted + "Q:completed = {a:now+1h0m0s}" + as(boom, "completed", ""), rdb.CodeAlready},
+		"complete with a result": {rdb.Settlement{Outcome: rdb.Complete, Message: msg, Retention: 3600, Result: []byte("whole")},
+			waits + counted + "Q:completed = {a:now+1h0m0s}" + strings.Replace(as(boom, "completed", ""), "half", "whole", 1), rdb.CodeAlready},
 		"retry": {rdb.Settlement{Outcome: rdb.Retry, Message: msg, Delay: time.Minute, Failed: true},
 			waits + failed + locked + "Q:retry = {a:now+1m0s}" + as(boom, "retry", lock), rdb.CodeAlready},
 		"retry that does not count": {rdb.Settlement{Outcome: rdb.Retry, Message: msg, Delay: time.Minute},

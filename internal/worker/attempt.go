@@ -15,6 +15,7 @@ type Attempt struct {
 	Token   string // of the fetch that took the task
 	Retried int    // failed attempts before this one
 	Value   any    // the public package's own, set before the handler runs
+	Lease   any    // the public package's own, set with Value, where tasks are taken by hand
 
 	Started  time.Time
 	Wait     time.Duration // in pending; less than 0 if that is not known; only for an Observer
@@ -22,7 +23,7 @@ type Attempt struct {
 
 	pump     *Pump
 	number   uint64 // in the order of the fetches
-	index    int    // in the pump's list of open attempts
+	index    int    // in the pump's list of open attempts; noIndex where it is not in it
 	progress atomic.Int32
 	leased   int64        // when its fetch was sent, as uptime
 	extended atomic.Int64 // when its lease was last extended, as uptime; 0: it was not
@@ -35,6 +36,9 @@ type Attempt struct {
 	stack      []byte // where the handler called runtime.Goexit
 	settlement rdb.Settlement
 	tries      int // of the settlement
+
+	expires  atomic.Int64  // when its lease ends, as uptime; where tasks are taken by hand, and 0 if that is not known
+	answered chan struct{} // closed when Redis has answered for the settlement; nil unless tasks are taken by hand
 }
 
 // The progress of an attempt. Whoever moves it on from running decides its outcome: the handler's goroutine, the watch over stuck

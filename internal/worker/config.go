@@ -38,7 +38,16 @@ type Config struct {
 	TokenPrefix   string        // unique to this server
 	WorkersLead   bool          // workers make turns, too: off where a test makes each
 
+	Hand *HandConfig // set where tasks are taken by hand, and nobody handles them
+
 	Callbacks
+}
+
+// HandConfig is what a pool needs whose tasks are taken by hand: queues can be any, and their pumps begin when they are named first.
+type HandConfig struct {
+	Lane      func(queue string) string // names the queue's lane
+	NewWaiter func(queue string) Waiter // for the lane of a queue
+	Begin     func(p *Pump)             // lets the loops of a pump run
 }
 
 // Callbacks lead to the user's code. Each may panic.

@@ -77,6 +77,7 @@ func (t *Trip) learnFetched(f *rdb.Fetch, sent int64, now time.Time) error {
 		p.refused(q, now, f.Err)
 		p.mu.Unlock()
 		p.slots.release(f.N)
+		t.deal(f.Queue, nil)
 		return nil
 	case f.Err != nil:
 		q.doubted = true
@@ -87,6 +88,7 @@ func (t *Trip) learnFetched(f *rdb.Fetch, sent int64, now time.Time) error {
 		p.doubts = append(p.doubts, &doubt{undo: rdb.Undo{Queue: f.Queue, Token: f.Token}, due: now, final: final})
 		p.mu.Unlock()
 		p.slots.release(f.N)
+		t.deal(f.Queue, nil)
 		return f.Err
 	case f.Code == rdb.CodePaused || f.Code == rdb.CodeCapped:
 		q.dry, q.shut, q.credit = true, true, 0
@@ -109,14 +111,32 @@ func (t *Trip) learnFetched(f *rdb.Fetch, sent int64, now time.Time) error {
 	if !p.pool.fetching.Load() {
 		slices.Reverse(f.Tasks) // they are given back to the front one by one: the oldest must be the last
 	}
+	var held []*Attempt
 	for _, task := range f.Tasks {
-		t.begin(f, task, sent)
+		if a := t.begin(f, task, sent); a != nil {
+			held = append(held, a)
+		}
 	}
+	t.deal(f.Queue, held)
 	return nil
 }
 
-// begin opens an attempt for a task that was fetched, and hands it to a worker; the first one, to the worker that leads.
-func (t *Trip) begin(f *rdb.Fetch, task rdb.Fetched, fetchedAt int64) {
+// deal hands tasks over that were taken by hand, if they are.
+func (t *Trip) deal(queue string, tasks []*Attempt) {
+	if t.pool.hand == nil {
+		return
+	}
+	left, more := t.pool.hand.land(queue, t.portions[queue], tasks)
+	delete(t.portions, queue)
+	giveBack(left)
+	if more {
+		t.pool.signal() // perhaps other lanes have what this one had not
+	}
+}
+
+// begin opens an attempt for a task that was fetched, and hands it to a worker; the first one, to the worker that leads. Where tasks are
+// taken by hand it returns it.
+func (t *Trip) begin(f *rdb.Fetch, task rdb.Fetched, fetchedAt int64) *Attempt {
 	p := t.Pump
 	a := &Attempt{Queue: f.Queue, Token: f.Token, Started: time.Now(), Wait: task.Wait, pump: p, leased: fetchedAt}
 	a.settlement = rdb.Settlement{Queue: f.Queue, ID: task.ID, Token: f.Token}
@@ -133,24 +153,31 @@ func (t *Trip) begin(f *rdb.Fetch, task rdb.Fetched, fetchedAt int64) {
 		p.register(a)
 		p.slots.release(1)
 		p.finish(a)
-		return
+		return nil
 	}
 	a.Message, a.Retried = msg, msg.Retried
 	a.settlement.Lock = msg.UniqueKey
 	a.Deadline = deadline(a.Started, msg.Timeout, msg.Deadline)
+	if p.pool.hand != nil {
+		p.hold(a, fetchedAt)
+	}
 	p.cfg.Prepare(a)
 	p.register(a)
 	if !p.pool.fetching.Load() && a.decide() { // the server was stopped while the fetch was on its way
 		a.settlement.Outcome = rdb.Requeue
 		p.slots.release(1)
 		p.finish(a)
-		return
+		return nil
 	}
 	if t.led && t.own == nil {
 		t.own = a
-		return
+		return nil
+	}
+	if p.pool.hand != nil {
+		return a
 	}
 	p.pool.submit(a)
+	return nil
 }
 
 // learnSettled closes the attempts that are settled, and keeps the others to be sent again with the same token.
@@ -198,12 +225,15 @@ func (t *Trip) learnSettled(now time.Time) error {
 func (p *Pump) close(a *Attempt) {
 	p.unregister(a)
 	s := &a.settlement
+	if a.answered != nil {
+		defer close(a.answered)
+	}
 	switch {
 	case s.Code.Err() == nil:
 		if s.Outcome == rdb.Retry {
 			p.cfg.Delayed(a.Queue, s.Delay)
 		}
-	case a.tries == 0 && !a.lost.Load():
+	case a.tries == 0 && !a.lost.Load() && p.pool.hand == nil: // by hand, who settles it is told
 		p.cfg.Log.Warn("the outcome of a task was refused, because this server no longer holds it",
 			"queue", a.Queue, "task", s.ID, "type", a.Message.Type, "outcome", s.Outcome.String(), "error", s.Code.Err())
 	}

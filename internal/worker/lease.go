@@ -47,6 +47,9 @@ func (p *Pump) ExtendLeases(ctx context.Context) (time.Duration, error) {
 // WatchLeases ends the handlers whose lease was last extended longer ago than it lasts: others may recover the tasks. It is the
 // tick of a loop of its own, because the one that extends leases may wait for a silent Redis for longer than that.
 func (p *Pump) WatchLeases(context.Context) (time.Duration, error) {
+	if p.pool.hand != nil {
+		return p.watchHeld(), nil
+	}
 	rest := p.cfg.Lease / 6
 	ended := func(a *Attempt) bool {
 		if a.progress.Load() != running || a.endedAt.Load() != 0 {

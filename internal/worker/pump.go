@@ -48,12 +48,13 @@ type Pump struct {
 
 	mu        sync.Mutex
 	queues    []*queueState // most important first
-	finished  []*Attempt    // since the last turn
-	unsettled []*Attempt    // finished, but not through with their last turn
-	open      []*Attempt    // not settled yet
-	begun     uint64        // attempts so far
-	flying    int           // trips that are out
-	failed    *Trip         // whose last turn did not go through
+	byName    map[string]*queueState
+	finished  []*Attempt // since the last turn
+	unsettled []*Attempt // finished, but not through with their last turn
+	open      []*Attempt // not settled yet
+	begun     uint64     // attempts so far
+	flying    int        // trips that are out
+	failed    *Trip      // whose last turn did not go through
 	doubts    []*doubt
 	clock     redisClock
 	nextLook  time.Time     // at queues whose tasks may come without a marker
@@ -97,24 +98,36 @@ func (c *redisClock) in(d time.Duration, now time.Time) int64 {
 func newPump(pool *Pool, lane []string, waiter Waiter) *Pump {
 	p := &Pump{
 		pool: pool, cfg: &pool.cfg, slots: pool.slots, waiter: waiter,
-		wake: make(chan struct{}, 1), waitWake: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), waitWake: make(chan struct{}, 1), byName: make(map[string]*queueState, len(lane)),
 	}
 	for _, name := range lane {
-		p.queues = append(p.queues, &queueState{
-			name: name, weight: max(pool.cfg.Queues[name], 1), maxActive: pool.cfg.MaxActive[name],
-			complain: rate.Sometimes{First: 1, Interval: 30 * time.Second}, // a queue may stay broken for long
-		})
+		p.addQueue(name)
 	}
+	p.sortQueues()
+	p.demand = pool.slots.join(p.signal)
+	p.batch = max(minSecond, pool.cfg.Concurrency/2)
+	p.trips = append(p.trips, &Trip{Pump: p, portions: make(map[string][]portion)})
+	if p.batch <= pool.cfg.Concurrency/2 {
+		p.trips = append(p.trips, &Trip{Pump: p, portions: make(map[string][]portion)})
+	}
+	return p
+}
+
+// addQueue adds a queue to the lane. The caller holds the lock, or has the pump for itself.
+func (p *Pump) addQueue(name string) {
+	q := &queueState{
+		name: name, weight: max(p.cfg.Queues[name], 1), maxActive: p.cfg.MaxActive[name],
+		complain: rate.Sometimes{First: 1, Interval: 30 * time.Second}, // a queue may stay broken for long
+	}
+	p.queues = append(p.queues, q)
+	p.byName[name] = q
+}
+
+// sortQueues puts the most important queues first. The caller holds the lock, or has the pump for itself.
+func (p *Pump) sortQueues() {
 	slices.SortFunc(p.queues, func(a, b *queueState) int {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.name, b.name))
 	})
-	p.demand = pool.slots.join(p.signal)
-	p.batch = max(minSecond, pool.cfg.Concurrency/2)
-	p.trips = append(p.trips, &Trip{Pump: p})
-	if p.batch <= pool.cfg.Concurrency/2 {
-		p.trips = append(p.trips, &Trip{Pump: p})
-	}
-	return p
 }
 
 // Trips are the pump's turns, each to be made by a loop of its own.
@@ -146,5 +159,9 @@ func (p *Pump) add(a *Attempt) bool {
 
 // token makes a token that no other fetch has.
 func (p *Pump) token() string {
-	return p.cfg.TokenPrefix + strconv.FormatUint(p.pool.fetches.Add(1), 36)
+	token := p.cfg.TokenPrefix + strconv.FormatUint(p.pool.fetches.Add(1), 36)
+	if p.pool.hand != nil {
+		token += "-" + strconv.FormatInt(time.Now().Unix(), 36) // see takenAt
+	}
+	return token
 }

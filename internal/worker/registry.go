@@ -1,13 +1,24 @@
 package worker
 
+// noIndex is the index of an attempt that is not open.
+const noIndex = -1
+
 // register notes an attempt as open: its lease is extended until it is settled.
 func (p *Pump) register(a *Attempt) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.enter(a)
+}
+
+// enter is register for callers that hold the lock.
+func (p *Pump) enter(a *Attempt) {
 	p.begun++
 	a.number = p.begun
 	a.index = len(p.open)
 	p.open = append(p.open, a)
-	p.mu.Unlock()
+	if p.pool.hand != nil {
+		p.pool.hand.note(a)
+	}
 }
 
 // unregister forgets a settled attempt. The caller holds the lock.
@@ -17,7 +28,11 @@ func (p *Pump) unregister(a *Attempt) {
 	p.open[a.index].index = a.index
 	p.open[last] = nil
 	p.open = p.open[:last]
-	if last == 0 {
+	a.index = noIndex
+	if p.pool.hand != nil {
+		p.pool.hand.forget(a)
+	}
+	if last == 0 || p.pool.hand != nil {
 		notify(p.pool.drained)
 	}
 }
@@ -50,6 +65,14 @@ func (p *Pump) openCount() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := len(p.open)
+	if p.pool.hand != nil { // leases that are not settled outlive the pool
+		n = 0
+		for _, a := range p.open {
+			if a.progress.Load() != running {
+				n++
+			}
+		}
+	}
 	for _, t := range p.trips {
 		if t.fetching {
 			n++
@@ -65,21 +88,16 @@ func (p *Pump) openCount() int {
 
 // queue returns the state of a queue of the lane. The caller holds the lock.
 func (p *Pump) queue(name string) *queueState {
-	for _, q := range p.queues {
-		if q.name == name {
-			return q
-		}
-	}
-	return nil // attempts and turns name only queues of their lane
+	return p.byName[name] // attempts and turns name only queues of their lane
 }
 
-// held lists what the lane holds, by queue.
+// held lists what the lane holds, by queue; where tasks are taken by hand, only what waits to be settled.
 func (p *Pump) held() map[string][]*Attempt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	byQueue := make(map[string][]*Attempt, len(p.queues))
 	for _, a := range p.open {
-		if !a.lost.Load() {
+		if !a.lost.Load() && (p.pool.hand == nil || a.progress.Load() != running) {
 			byQueue[a.Queue] = append(byQueue[a.Queue], a)
 		}
 	}

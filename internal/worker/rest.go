@@ -17,6 +17,7 @@ const waitTimeout = 10 * time.Second
 // look asks, every CheckInterval, whether dry queues have tasks that came without a marker: from other libraries' processes, or
 // with a marker that was lost with the server that popped it.
 func (p *Pump) look(ctx context.Context, now time.Time) error {
+	p.passOrphans(ctx)
 	p.mu.Lock()
 	if now.Before(p.nextLook) || !p.pool.fetching.Load() {
 		p.mu.Unlock()
@@ -25,12 +26,12 @@ func (p *Pump) look(ctx context.Context, now time.Time) error {
 	p.nextLook = now.Add(p.cfg.CheckInterval)
 	var dry []string
 	for _, q := range p.queues {
-		if q.dry && !now.Before(q.retryAt) {
+		if q.dry && !now.Before(q.retryAt) && p.wants(q) {
 			dry = append(dry, q.name)
 		}
 	}
 	p.mu.Unlock()
-	if len(dry) == 0 || p.slots.available() == 0 {
+	if len(dry) == 0 || p.pool.hand == nil && p.slots.available() == 0 {
 		return nil
 	}
 	waiting, err := p.cfg.Broker.Waiting(ctx, dry)
@@ -79,7 +80,7 @@ func (p *Pump) nextDue() (due time.Time) {
 		if now.Before(q.retryAt) { // also while not fetching: outcomes may be held back until then
 			sooner(q.retryAt)
 		}
-		if q.dry && fetching {
+		if q.dry && fetching && p.wants(q) {
 			sooner(p.nextLook)
 		}
 	}
@@ -104,7 +105,7 @@ func (p *Pump) Wait(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	p.signal()
-	if p.slots.available() == 0 || !p.pool.fetching.Load() {
+	if !p.hasRoom(name) || !p.pool.fetching.Load() {
 		// Busy, or stopped, since the wait began: another server can have the task now.
 		if err := p.cfg.Broker.PassMarker(ctx, name); err != nil {
 			return 0, err
@@ -132,11 +133,11 @@ func (p *Pump) dryQueues() []string {
 	var names []string
 	now := time.Now()
 	for _, q := range p.queues {
-		if q.dry && !q.shut && !now.Before(q.retryAt) {
+		if q.dry && !q.shut && !now.Before(q.retryAt) && p.wants(q) {
 			names = append(names, q.name)
 		}
 	}
-	if len(names) > 0 && !p.slots.wanted(p.demand) {
+	if len(names) > 0 && p.pool.hand == nil && !p.slots.wanted(p.demand) {
 		return nil
 	}
 	return names

@@ -16,11 +16,12 @@ type Trip struct {
 	led  bool     // by a worker
 	own  *Attempt // that the worker which leads keeps for itself
 	// Guarded by the pump's lock, because the other trip counts what is on its way.
-	busy     bool       // its loop, or a worker, is at it
-	sent     []*Attempt // whose settlements are in the turn
-	undos    []*doubt   // in the turn
-	fetching bool       // the turn fetches
-	out      bool       // from when it leaves until it is about to leave again
+	busy     bool                 // its loop, or a worker, is at it
+	sent     []*Attempt           // whose settlements are in the turn
+	undos    []*doubt             // in the turn
+	portions map[string][]portion // of the turn's fetches, by queue, where tasks are taken by hand
+	fetching bool                 // the turn fetches
+	out      bool                 // from when it leaves until it is about to leave again
 }
 
 // Wake ends the rest between two turns. The trips share it: either can do what there is to do.
@@ -165,7 +166,7 @@ func (t *Trip) planSettlements(now time.Time) {
 		}
 		t.sent = append(t.sent, a)
 		t.turn.Settle = append(t.turn.Settle, &a.settlement)
-		bytes += len(a.settlement.Message)
+		bytes += len(a.settlement.Message) + len(a.settlement.Result)
 	}
 	for _, a := range was {
 		plan(a)
@@ -196,16 +197,27 @@ func (t *Trip) planFetches(now time.Time) {
 			priority = max(priority, q.weight)
 		}
 	}
+	if t.pool.hand != nil {
+		t.pool.hand.plan(ready, func(q *queueState, n int, portions []portion) {
+			t.planFetch(q, n, now)
+			t.portions[q.name] = portions
+		})
+		return
+	}
 	free := t.slots.reserve(t.demand, weight, priority)
 	used := 0
 	share(free, ready, t.cfg.Strict, func(q *queueState, n int) {
 		n = min(n, maxFetch)
 		used += n
-		t.turn.Fetch = append(t.turn.Fetch, &rdb.Fetch{
-			Queue: q.name, N: n, Token: t.token(), Lease: t.cfg.Lease, MaxActive: q.maxActive,
-			NotAfter: t.clock.in(fetchPatience, now), Mark: q.told || !q.flowing, Waits: t.cfg.Observer != nil && t.cfg.Observer.Started != nil,
-		})
-		q.asked, q.told = q.told, false
+		t.planFetch(q, n, now)
 	})
 	t.slots.release(free - used)
+}
+
+func (t *Trip) planFetch(q *queueState, n int, now time.Time) {
+	t.turn.Fetch = append(t.turn.Fetch, &rdb.Fetch{
+		Queue: q.name, N: n, Token: t.token(), Lease: t.cfg.Lease, MaxActive: q.maxActive,
+		NotAfter: t.clock.in(fetchPatience, now), Mark: q.told || !q.flowing, Waits: t.cfg.Observer != nil && t.cfg.Observer.Started != nil,
+	})
+	q.asked, q.told = q.told, false
 }

@@ -5,12 +5,12 @@
 -- KEYS[3]  retry
 -- KEYS[4]  lease
 -- ARGV[1]  id
--- RETURN   {state, msg, result or false, time to process in unix seconds or -1, 1 if active without a lease that lasts, else 0},
---          or {} if there is no such task
+-- RETURN   {state, msg, result or false, time to process in unix seconds or -1, 1 if active without a lease that lasts, else 0,
+--          token it is held under or false, token of its last attempt that was settled or false}, or {} if there is no such task
 -- BOUND    one task
 -- include: fields clock expired
 
-local f = fields(KEYS[1], "state", "msg", "result")
+local f = fields(KEYS[1], "state", "msg", "result", "token", "settled")
 if not f[1] then
   return {}
 end
@@ -22,4 +22,4 @@ elseif f[1] == "retry" then
 elseif f[1] == "active" and expired(KEYS[4], ARGV[1], clock()) then
   orphaned = 1
 end
-return { f[1], f[2] or "", f[3], at, orphaned }
+return { f[1], f[2] or "", f[3], at, orphaned, f[4], f[5] }
