@@ -149,6 +149,9 @@ func (s *Service) routes(cfg Config) {
 // ServeHTTP answers a request. Before Start and after Shutdown it answers that the service is not available.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
+// Waiting is how many requests wait for tasks or results.
+func (s *Service) Waiting() int { return s.api.Waiting() }
+
 // Start lets the service work, and returns at once. It fails if the service was started before, and with ErrClosed after Shutdown. Who
 // calls Run or ListenAndServe need not.
 func (s *Service) Start() error {

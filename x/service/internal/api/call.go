@@ -114,6 +114,9 @@ func Unmarshal(body []byte, pointer string, into any) *Problem {
 		if wrongType.Field != "" {
 			pointer += "/" + strings.ReplaceAll(wrongType.Field, ".", "/")
 		}
+		if should := expected(wrongType.Type); should != "" {
+			return wrongf(pointer, "%s", should)
+		}
 		return wrongf(pointer, "this must not be a JSON %s", wrongType.Value)
 	case errors.As(err, &syntax):
 		return wrongf(pointer, "the body is not JSON: %v, at byte %d", err, syntax.Offset)
