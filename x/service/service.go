@@ -37,6 +37,7 @@ type Service struct {
 	leases    *lease.API
 	keeper    *keeper
 	mux       *http.ServeMux
+	patterns  []string // of the mux
 	ui        *web.Handler
 	uiRoot    string
 
@@ -118,13 +119,13 @@ func prepare(cfg Config, before *auth.Keyring) (*settings, *tls.Config, error) {
 // routes says who answers what.
 func (s *Service) routes(cfg Config) {
 	for _, r := range append(s.api.Routes(), s.leases.Routes()...) {
-		s.mux.HandleFunc(r.Pattern, s.guarded(r))
+		s.handle(r.Pattern, s.guarded(r))
 	}
 	if !cfg.NoMetrics {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(metrics.NewCollector(s.inspector, metrics.CollectorOptions{}))
 		handler := metrics.Handler(s.inspector, registry)
-		s.mux.HandleFunc("GET /metrics", s.guarded(api.Route{Scope: auth.Read, Handler: func(c *api.Call) error {
+		s.handle("GET /metrics", s.guarded(api.Route{Scope: auth.Read, Handler: func(c *api.Call) error {
 			if !c.Who.SeesAll() {
 				return api.Problemf(http.StatusForbidden, api.KindForbidden, `metrics are about all queues: the token %q is not good for "*"`, c.Who.Name)
 			}
@@ -132,9 +133,9 @@ func (s *Service) routes(cfg Config) {
 			return nil
 		}}))
 	}
-	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
-	s.mux.HandleFunc("GET /readyz", s.ready)
-	s.mux.HandleFunc("GET /openapi.json", api.OpenAPI)
+	s.handle("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	s.handle("GET /readyz", s.ready)
+	s.handle("GET /openapi.json", api.OpenAPI)
 	s.mux.HandleFunc("/", s.missing)
 	if cfg.UI != nil {
 		opts := *cfg.UI
@@ -146,11 +147,13 @@ func (s *Service) routes(cfg Config) {
 	}
 }
 
+func (s *Service) handle(pattern string, handler http.HandlerFunc) {
+	s.patterns = append(s.patterns, pattern)
+	s.mux.HandleFunc(pattern, handler)
+}
+
 // ServeHTTP answers a request. Before Start and after Shutdown it answers that the service is not available.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
-
-// Waiting is how many requests wait for tasks or results.
-func (s *Service) Waiting() int { return s.api.Waiting() }
 
 // Start lets the service work, and returns at once. It fails if the service was started before, and with ErrClosed after Shutdown. Who
 // calls Run or ListenAndServe need not.

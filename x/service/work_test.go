@@ -43,7 +43,7 @@ func (s *site) take(queue string, n int, wait string) (leases, ids []string) {
 func (s *site) takeAll(queue string, n int) (leases, ids []string) {
 	s.t.Helper()
 	for len(leases) < n {
-		l, i := s.take(queue, n-len(leases), "10s")
+		l, i := s.take(queue, min(n-len(leases), 100), "10s")
 		if len(l) == 0 {
 			s.t.Fatalf("only %d of %d tasks came", len(leases), n)
 		}
