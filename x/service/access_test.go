@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/service"
 	"github.com/asynq-go/asynq/x/web"
@@ -198,7 +200,7 @@ func TestMetricsHealthAndUI(t *testing.T) {
 
 func TestNotReadyWithoutRedis(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, asynq.RedisClientOpt{Addr: "127.0.0.1:1"}, nil)
+	s := newSite(t, asynq.RedisClientOpt{Addr: "127.0.0.1:1", Configure: func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }}, nil)
 	s.broken = true
 	s.callAs("", "GET", "/readyz", "").want(503)
 	s.callAs("", "GET", "/healthz", "").want(200)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/service"
+	"github.com/asynq-go/asynq/x/web"
 )
 
 func quote(s string) string {
@@ -65,6 +66,7 @@ func TestConfigCheckTellsEverything(t *testing.T) {
 	for _, cfg := range []service.Config{
 		{RedisConnOpt: fakeRedis(t)},
 		{RedisConnOpt: fakeRedis(t), Tokens: tokens(), OnlyQueues: true},
+		{RedisConnOpt: fakeRedis(t), Tokens: tokens(), UI: &web.Options{RootPath: "ui/"}},
 		{RedisConnOpt: fakeRedis(t), Tokens: tokens(), TLS: service.TLS{CertFile: "no such file", KeyFile: "no such file"}},
 		{RedisConnOpt: fakeRedis(t), Tokens: tokens(), TLS: service.TLS{ClientCAFile: "x"}},
 	} {

@@ -39,7 +39,6 @@ type Service struct {
 	mux       *http.ServeMux
 	patterns  []string // of the mux
 	ui        *web.Handler
-	uiRoot    string
 
 	settings atomic.Pointer[settings]
 	tls      atomic.Pointer[tls.Config]
@@ -96,7 +95,12 @@ func New(cfg Config) (*Service, error) {
 		Client: s.client, Inspector: s.inspector, Log: s.log, Touch: s.keeper.touch, Ended: s.ended,
 	})
 	s.leases = lease.New(lease.Config{Taker: s.taker, API: s.api})
-	s.routes(cfg)
+	s.routes(&cfg)
+	if cfg.UI != nil {
+		opts := cfg.ui(shared)
+		s.ui = web.New(opts)
+		s.mux.Handle(opts.RootPath+"/", s.ui)
+	}
 	return s, nil
 }
 
@@ -117,7 +121,7 @@ func prepare(cfg Config, before *auth.Keyring) (*settings, *tls.Config, error) {
 }
 
 // routes says who answers what.
-func (s *Service) routes(cfg Config) {
+func (s *Service) routes(cfg *Config) {
 	for _, r := range append(s.api.Routes(), s.leases.Routes()...) {
 		s.handle(r.Pattern, s.guarded(r))
 	}
@@ -137,14 +141,6 @@ func (s *Service) routes(cfg Config) {
 	s.handle("GET /readyz", s.ready)
 	s.handle("GET /openapi.json", api.OpenAPI)
 	s.mux.HandleFunc("/", s.missing)
-	if cfg.UI != nil {
-		opts := *cfg.UI
-		opts.RedisConnOpt = cfg.RedisConnOpt
-		opts.RootPath = or(opts.RootPath, "/ui")
-		opts.Logger = or(opts.Logger, s.log)
-		s.ui = web.New(opts)
-		s.mux.Handle(opts.RootPath+"/", s.ui)
-	}
 }
 
 func (s *Service) handle(pattern string, handler http.HandlerFunc) {

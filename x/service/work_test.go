@@ -172,7 +172,7 @@ func TestTakeWaits(t *testing.T) {
 			}
 			got <- r
 		}()
-		s.awaitTakers("q", 1)
+		eventually(t, "a request to wait", func() bool { return s.service.Waiting() == 1 })
 		s.enqueue("q", 1, "")
 		if r := <-got; len(r.want(200).list("tasks")) != 1 {
 			t.Errorf("answer: %s", r.body)
@@ -181,20 +181,6 @@ func TestTakeWaits(t *testing.T) {
 		if l, _ := s.take("q2", 1, "0s"); len(l) != 1 {
 			t.Error("a take that does not wait got nothing of a queue with a task")
 		}
-	})
-}
-
-// awaitTakers waits until the service is seen to wait for n tasks of a queue that is known of.
-func (s *site) awaitTakers(queue string, n int) {
-	s.t.Helper()
-	i := s.inspector()
-	_ = queue
-	eventually(s.t, "the service to wait", func() bool {
-		servers, err := i.Servers()
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		return len(servers) == 1 && servers[0].Concurrency >= n
 	})
 }
 
