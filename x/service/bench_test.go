@@ -28,7 +28,7 @@ func benchSite(b *testing.B) *site {
 
 // send makes a request, and returns the answer.
 func (s *site) send(path string, body []byte) []byte {
-	req, _ := http.NewRequest("POST", s.server.URL+path, bytes.NewReader(body))
+	req, _ := http.NewRequest(http.MethodPost, s.server.URL+path, bytes.NewReader(body))
 	req.Header.Set("Authorization", "Bearer "+all)
 	res, err := s.server.Client().Do(req)
 	if err != nil {

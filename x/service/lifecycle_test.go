@@ -288,7 +288,7 @@ func TestTLSWithClientCertificates(t *testing.T) {
 		}
 		transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
 		defer transport.CloseIdleConnections()
-		req, _ := http.NewRequest("POST", "https://"+l.Addr().String()+"/v1/take", strings.NewReader(`{"queues":["q"],"wait":"20ms"}`))
+		req, _ := http.NewRequest(http.MethodPost, "https://"+l.Addr().String()+"/v1/take", strings.NewReader(`{"queues":["q"],"wait":"20ms"}`))
 		req.Header.Set("Authorization", "Bearer "+all)
 		res, err := (&http.Client{Transport: transport}).Do(req)
 		if err == nil {

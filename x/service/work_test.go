@@ -223,14 +223,15 @@ func (silentWriter) FlushError() error           { return errors.New("broken pip
 func TestUndeliveredTasksGoBack(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
 		s := newSite(t, opt, nil)
-		s.enqueue("q", 5, "")
-		for _, w := range []http.ResponseWriter{brokenWriter{httptest.NewRecorder()}, silentWriter{httptest.NewRecorder()}} {
-			req := httptest.NewRequest("POST", "/v1/take", strings.NewReader(`{"queues":["q"],"n":3,"worker":"fragile"}`))
+		for i, w := range []http.ResponseWriter{brokenWriter{httptest.NewRecorder()}, silentWriter{httptest.NewRecorder()}} {
+			queue := fmt.Sprint("q", i)
+			s.enqueue(queue, 5, "")
+			req := httptest.NewRequest(http.MethodPost, "/v1/take", strings.NewReader(`{"queues":["`+queue+`"],"n":3,"worker":"fragile"}`))
 			req.Header.Set("Authorization", "Bearer "+all)
 			s.service.ServeHTTP(w, req)
-		}
-		if _, ids := s.takeAll("q", 5); fmt.Sprint(ids) != "[1 2 3 4 5]" {
-			t.Errorf("order: %v", ids)
+			if _, ids := s.takeAll(queue, 5); fmt.Sprint(ids) != "[1 2 3 4 5]" {
+				t.Errorf("order: %v", ids)
+			}
 		}
 		if n := strings.Count(s.log.String(), "worker=fragile"); n != 2 {
 			t.Errorf("logged %d times that a worker has gone, want twice", n)
