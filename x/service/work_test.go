@@ -178,9 +178,10 @@ func TestTakeWaits(t *testing.T) {
 			t.Errorf("answer: %s", r.body)
 		}
 		s.enqueue("q2", 1, "")
-		if l, _ := s.take("q2", 1, "0s"); len(l) != 1 {
-			t.Error("a take that does not wait got nothing of a queue with a task")
-		}
+		eventually(t, "a take that does not wait to get a task", func() bool {
+			l, _ := s.take("q2", 1, "0s")
+			return len(l) == 1
+		})
 	})
 }
 
@@ -308,6 +309,44 @@ func TestCancel(t *testing.T) {
 			t.Errorf("state %s", got)
 		}
 	})
+}
+
+// When an attempt's time is over, its lease is not extended, but can still be settled.
+func TestDeadlineOfAnAttempt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, realRedis(t), nil)
+	s.enqueue("q", 1, `,"timeout":"1s","retention":"1h"`)
+	l, _ := s.take("q", 1, "5s")
+	var last *reply
+	eventually(t, "the deadline", func() bool {
+		last = s.call("POST", "/v1/leases/"+l[0]+"/extend", "")
+		return last.status != http.StatusOK
+	})
+	last.problem(409, "deadline-passed")
+	s.call("POST", "/v1/leases/"+l[0]+"/done", "").want(200)
+	if got := s.state("q", "1"); got != "completed" {
+		t.Errorf("state %s", got)
+	}
+}
+
+func TestSoManyMayWait(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, fakeRedis(t), func(c *service.Config) { c.Limits.MaxWaiting = 1 })
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = s.try(ctx, all, "POST", "/v1/take", `{"queues":["q"],"wait":"20s"}`)
+	}()
+	eventually(t, "a request to wait", func() bool { return s.service.Waiting() == 1 })
+	if r := s.call("POST", "/v1/take", `{"queues":["q"],"wait":"20s"}`).problem(503, "unavailable"); r.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	cancel()
+	<-gone
+	eventually(t, "nobody to wait", func() bool { return s.service.Waiting() == 0 })
+	s.take("q", 1, "0s")
 }
 
 func TestTakeRefuses(t *testing.T) {

@@ -89,8 +89,7 @@ func (a *API) take(c *api.Call) error {
 	return a.hand(c, leases, body.Worker)
 }
 
-// await waits for tasks: until there are some, the wait is over, the client goes, or the service ends. Only what is asked of Redis
-// within the first moment is worth an answer to who does not wait.
+// await waits for tasks: until there are some, the wait is over, the client goes, or the service ends.
 func (a *API) await(c *api.Call, n int, wait time.Duration, queues []string) ([]*asynq.Lease, error) {
 	ctx, cancel := context.WithTimeout(c.R.Context(), max(wait, shortestWait))
 	defer cancel()
@@ -109,7 +108,7 @@ func (a *API) await(c *api.Call, n int, wait time.Duration, queues []string) ([]
 }
 
 // shortestWait is how long a take waits at least: Redis is asked, and has to answer.
-const shortestWait = 50 * time.Millisecond
+const shortestWait = 100 * time.Millisecond
 
 // hand gives tasks to the client. What cannot be written goes back to its queue.
 func (a *API) hand(c *api.Call, leases []*asynq.Lease, worker string) error {
