@@ -111,7 +111,7 @@ type Config struct {
 	Observer *Observer
 }
 
-// InOrder, as a number in QueueConcurrency, lets a queue's tasks be processed one at a time, and none start while another waits for its
+// InOrder as a number in QueueConcurrency lets a queue's tasks be processed one at a time, and none start while another waits for its
 // retry. When its delay is over, that one goes on at the front of the queue. So each task has succeeded, or been archived or deleted,
 // before the next one starts: also where servers die, because a task whose lease ended goes to the front, too.
 //

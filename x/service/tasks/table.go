@@ -23,6 +23,15 @@ func Handle(name string, handler asynq.Handler, opts ...Option) Row {
 	return Row{settings: s, handler: handler, err: err}
 }
 
+// Handler does the tasks of the table, without a worker: for tests with x/asynqtest. The error is ErrDefinition where the table cannot be.
+func (t Table) Handler() (asynq.Handler, error) {
+	all, err := t.plan(&asynq.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
 // plan enters the table into a configuration, and returns its handlers.
 func (t Table) plan(cfg *asynq.Config) (handlers, error) {
 	if len(t) == 0 {

@@ -154,6 +154,30 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+func TestHandlerWithoutAWorker(t *testing.T) {
+	s := newSite(t)
+	half := tasks.DefineResult[int, int]("half", tasks.InOrder(), tasks.MaxRetry(1))
+	handler := got[asynq.Handler](s)(tasks.Table{half.Handle(func(_ context.Context, n int) (int, error) {
+		if n%2 == 1 {
+			return 0, errors.New("odd")
+		}
+		return n / 2, nil
+	})}.Handler())
+	for n := range 3 {
+		got[*asynq.TaskInfo](s)(half.Enqueue(s.ctx, s.client, n, asynq.TaskID(fmt.Sprint(n))))
+	}
+	outcomes := s.broker.Drain(t, handler)
+	if len(outcomes) != 4 { // the odd one twice
+		t.Errorf("the outcomes are %+v", outcomes)
+	}
+	if n := got[int](s)(half.Wait(s.ctx, s.client, "2")); n != 1 {
+		t.Errorf("half of 2 is %d", n)
+	}
+	if _, err := (tasks.Table{}).Handler(); !errors.Is(err, tasks.ErrDefinition) {
+		t.Errorf("an empty table: %v", err)
+	}
+}
+
 func TestWait(t *testing.T) {
 	s := newSite(t)
 	send := tasks.Define[params]("send")
