@@ -95,7 +95,8 @@ type Config struct {
 	LeaseDuration time.Duration
 
 	// QueueConcurrency is how many tasks of a queue may be processed at the same time on all servers together, as far as they set
-	// the same number. Default: any number.
+	// the same number. With 1, tasks start in the order of the queue, but one that failed is overtaken while it waits for its retry; with
+	// InOrder it is not. Default: any number.
 	QueueConcurrency map[string]int
 
 	// GroupConfigs are the settings of the groups of single queues, in place of GroupGracePeriod, GroupMaxDelay, GroupMaxSize and
@@ -109,6 +110,16 @@ type Config struct {
 	// Observer is told of attempts, leases and exchanges with Redis. Default: nobody is, which costs nothing.
 	Observer *Observer
 }
+
+// InOrder as a number in QueueConcurrency lets a queue's tasks be processed one at a time, and none start while another waits for its
+// retry. When its delay is over, that one goes on at the front of the queue. So each task has succeeded, or been archived or deleted,
+// before the next one starts: also where servers die, because a task whose lease ended goes to the front, too.
+//
+// All servers and takers of the queue must set it. Tasks that are to be processed at a later time are not waited for: they come into the
+// queue when they are due. Inspector.RunTask puts a task that waits for its retry at the back, as it does with any; Inspector.Reschedule
+// to the present lets it go on at the front. A server that is cut off from Redis for longer than its lease cancels its handler's context,
+// and only the handler can heed that before the task starts anew elsewhere.
+const InOrder = math.MinInt32
 
 // RetryDelayFunc says how long to wait before the next attempt of a task: n attempts of it have failed before the one that ended
 // with e.

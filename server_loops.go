@@ -46,7 +46,7 @@ func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 	var table []runner.Loop
 	for _, lane := range srv.broker.Lanes(srv.queueNames()) {
 		pump := pool.AddLane(lane, srv.broker.NewWaiter(lane, srv.process.ID))
-		forwarder, upkeep := srv.upkeep(lane)
+		forwarder, upkeep := srv.upkeep(lane, srv.cfg.QueueConcurrency)
 		for _, queue := range lane {
 			forwarders[queue] = forwarder
 		}
@@ -102,8 +102,12 @@ func pumpLoops(pump *worker.Pump) []runner.Loop {
 }
 
 // upkeep is what the tasks of a lane need from time to time, whoever processes them.
-func (srv *Server) upkeep(lane []string) (*loops.Forwarder, []runner.Loop) {
+func (srv *Server) upkeep(lane []string, concurrency map[string]int) (*loops.Forwarder, []runner.Loop) {
 	forwarder := loops.NewForwarder(srv.broker, lane, srv.cfg.DelayedTaskCheckInterval, srv.log)
+	forwarder.InOrder = make(map[string]bool)
+	for _, queue := range lane {
+		forwarder.InOrder[queue] = concurrency[queue] == InOrder
+	}
 	recoverer := srv.newRecoverer(lane)
 	janitor := &loops.Janitor{
 		Broker: srv.broker, Queues: lane, Interval: srv.cfg.JanitorInterval, BatchSize: srv.cfg.JanitorBatchSize,

@@ -52,7 +52,7 @@ type TakerConfig struct {
 	// StrictPriority lets a Take of several queues get tasks of a queue only if those with a higher weight are empty.
 	StrictPriority bool
 
-	// QueueConcurrency is how many tasks of a queue may be active at the same time, as in Config. SetQueues changes it.
+	// QueueConcurrency is how many tasks of a queue may be active at the same time, or InOrder, as in Config. SetQueues changes it.
 	QueueConcurrency map[string]int
 
 	// LeaseDuration is how long a lease lasts from when it is taken or extended, in whole seconds rounded up. A holder that is silent
@@ -177,17 +177,17 @@ func (t *Taker) Start() error {
 	t.base.log.Info("taker started", "queues", len(t.queues))
 	t.tell = runner.New(runner.Options{Log: t.base.log}, t.base.presence(t.pool, t.info)...)
 	t.tell.Start(context.Background())
-	t.lookAfter(t.queues)
+	t.lookAfter(t.queues, t.base.cfg.QueueConcurrency)
 	return nil
 }
 
 // lookAfter starts what the queues need.
-func (t *Taker) lookAfter(queues map[string]int) {
+func (t *Taker) lookAfter(queues, concurrency map[string]int) {
 	names := slices.Sorted(maps.Keys(queues))
 	forwarders := make(map[string]*loops.Forwarder, len(names))
 	table := []runner.Loop{t.base.announcer(names)}
 	for _, lane := range t.base.broker.Lanes(names) {
-		forwarder, upkeep := t.base.upkeep(lane)
+		forwarder, upkeep := t.base.upkeep(lane, concurrency)
 		for _, queue := range lane {
 			forwarders[queue] = forwarder
 		}
@@ -291,10 +291,11 @@ func (t *Taker) SetQueues(queues, concurrency map[string]int) error {
 	t.partsMu.Lock()
 	t.queues = queues
 	t.partsMu.Unlock()
-	t.pool.SetQueues(queues, maps.Clone(concurrency))
+	concurrency = maps.Clone(concurrency)
+	t.pool.SetQueues(queues, concurrency)
 	if state == stateActive {
 		err := within(endTimeout, t.upkeep.StopAll)
-		t.lookAfter(queues)
+		t.lookAfter(queues, concurrency)
 		if err != nil {
 			t.base.log.Warn("loops of the queues before go on for a while", "error", err)
 		}

@@ -15,14 +15,15 @@ import (
 // ForwardBroker is what a forwarder needs of rdb.Broker.
 type ForwardBroker interface {
 	Delayed(ctx context.Context, queues []string) (bool, error)
-	Forward(ctx context.Context, queues []string) []rdb.Due
+	Forward(ctx context.Context, queues []string, inOrder map[string]bool) []rdb.Due
 }
 
 // Forwarder moves tasks whose time has come from scheduled and retry to pending. It knows when the next one is due and sleeps until
 // then, but no longer than Interval: other processes schedule tasks too.
 type Forwarder struct {
 	Broker   ForwardBroker
-	Queues   []string // of one lane
+	Queues   []string        // of one lane
+	InOrder  map[string]bool // queues whose failed tasks go to the front again
 	Interval time.Duration
 	Log      *slog.Logger
 
@@ -85,7 +86,7 @@ func (f *Forwarder) forward(ctx context.Context) (time.Duration, error) {
 	}
 	rest := f.Interval
 	var failed []error
-	for _, due := range f.Broker.Forward(ctx, f.Queues) {
+	for _, due := range f.Broker.Forward(ctx, f.Queues, f.InOrder) {
 		if due.Dropped > 0 {
 			f.Log.Error("dropped IDs from scheduled or retry that no such task has", "queue", due.Queue, "count", due.Dropped)
 		}

@@ -44,7 +44,7 @@ func (d *delays) Delayed(_ context.Context, queues []string) (bool, error) {
 	return some, d.failing
 }
 
-func (d *delays) Forward(_ context.Context, queues []string) []rdb.Due {
+func (d *delays) Forward(_ context.Context, queues []string, _ map[string]bool) []rdb.Due {
 	defer time.Sleep(d.latency)
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -89,7 +89,7 @@ func TestCluster(t *testing.T) {
 	if f.Err != nil || len(f.Tasks) != 1 {
 		t.Fatalf("%+v", f)
 	}
-	for _, due := range b.Forward(ctx, queues) {
+	for _, due := range b.Forward(ctx, queues, nil) {
 		if due.Err != nil {
 			t.Error(due.Err)
 		}

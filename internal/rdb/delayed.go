@@ -18,9 +18,9 @@ type Due struct {
 	Err     error
 }
 
-// Forward moves the tasks of the queues whose time has come, at most 500 a queue and state, to pending or to their group. One
-// queue's error leaves the others alone.
-func (b *Broker) Forward(ctx context.Context, queues []string) []Due {
+// Forward moves the tasks of the queues whose time has come, at most 500 a queue and state, to pending or to their group. In queues that
+// are fetched InOrder, those that are to be tried again go to the front. One queue's error leaves the others alone.
+func (b *Broker) Forward(ctx context.Context, queues []string, inOrder map[string]bool) []Due {
 	calls := make([]*call, 0, 2*len(queues))
 	for _, name := range queues {
 		q := b.queues.get(name)
@@ -28,9 +28,9 @@ func (b *Broker) Forward(ctx context.Context, queues []string) []Due {
 			key   any
 			state wire.State
 		}{{q.scheduled, wire.StateScheduled}, {q.retry, wire.StateRetry}} {
-			calls = append(calls, newCall(forwardScript, 5+4).
+			calls = append(calls, newCall(forwardScript, 5+5).
 				key(from.key, q.pending, q.groups, q.groupsDue, q.marker).
-				arg(q.taskPrefix, q.groupPrefix, from.state.String(), maxBatch))
+				arg(q.taskPrefix, q.groupPrefix, from.state.String(), maxBatch, flag(from.state == wire.StateRetry && inOrder[name])))
 		}
 	}
 	b.run(ctx, calls...)

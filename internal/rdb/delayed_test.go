@@ -23,7 +23,7 @@ func delayed(t *testing.T, r *redistest.Redis, id string, in time.Duration) {
 // forward moves what is due in queue q.
 func forward(t *testing.T, b *rdb.Broker) rdb.Due {
 	t.Helper()
-	due := b.Forward(context.Background(), []string{"q"})
+	due := b.Forward(context.Background(), []string{"q"}, nil)
 	if len(due) != 1 || due[0].Queue != "q" || due[0].Err != nil {
 		t.Fatalf("forward: %+v", due)
 	}
@@ -163,7 +163,7 @@ func TestForwardWithOneBrokenQueue(t *testing.T) {
 		r.AllowViolations()
 		delayed(t, r, "a", -time.Hour)
 		must(t, r.Client().Set(context.Background(), "asynq:{broken}:scheduled", "of a wrong type", 0))
-		due := r.Broker().Forward(context.Background(), []string{"broken", "q"})
+		due := r.Broker().Forward(context.Background(), []string{"broken", "q"}, nil)
 		if due[0].Queue != "broken" || due[0].Err == nil || !rdb.Refused(due[0].Err) || due[1].Err != nil || due[1].Moved != 1 {
 			t.Errorf("got %+v", due)
 		}

@@ -141,7 +141,7 @@ func (w *busy) work(n int) {
 
 // tend does what the loops of a server do.
 func (w *busy) tend() {
-	w.b.Forward(w.ctx, []string{"q"})
+	w.b.Forward(w.ctx, []string{"q"}, nil)
 	for _, clean := range []func(context.Context, string, int) (int, error){w.b.ExpireCompleted, w.b.TrimArchived} {
 		if _, err := clean(w.ctx, "q", 50); err != nil {
 			w.Error(err)

@@ -53,6 +53,10 @@ func TestWrongType(t *testing.T) {
 		{"group", enqueue(0, "g"), []string{"groups", "g:g"}},
 		{"fetch", func(t *testing.T, b *rdb.Broker) error { return fetch(t, b, rdb.Fetch{N: 2}).Err },
 			[]string{"pending", "active", "lease"}},
+		{"fetch in order", func(t *testing.T, b *rdb.Broker) error {
+			return fetch(t, b, rdb.Fetch{N: 2, MaxActive: rdb.InOrder}).Err
+		},
+			[]string{"retry", "lease"}},
 		{"unfetch", func(_ *testing.T, b *rdb.Broker) error {
 			u := &rdb.Undo{Queue: "q", Token: "f1"}
 			b.Turn(ctx, &rdb.Turn{Undo: []*rdb.Undo{u}})
@@ -74,7 +78,7 @@ func TestWrongType(t *testing.T) {
 		}, []string{"lease"}},
 		{"recover", recoverBy(false), []string{"active", "lease", "pending"}},
 		{"recover into the archive", recoverBy(true), []string{"active", "lease", "archived"}},
-		{"forward", func(_ *testing.T, b *rdb.Broker) error { return b.Forward(ctx, []string{"q"})[0].Err },
+		{"forward", func(_ *testing.T, b *rdb.Broker) error { return b.Forward(ctx, []string{"q"}, nil)[0].Err },
 			[]string{"scheduled", "pending", "groups"}},
 		{"expire completed", func(_ *testing.T, b *rdb.Broker) error {
 			_, err := b.ExpireCompleted(ctx, "q", 10)

@@ -91,7 +91,7 @@ func (m *machine) pickFetch(t *rapid.T) *rdb.Fetch {
 		N:         pick(t, "n", 1, 2, 3, 5, 10, 500),
 		Token:     m.newName("token"),
 		Lease:     modelLease,
-		MaxActive: pick(t, "max active", 0, 0, 0, 1, 2, 3, 5),
+		MaxActive: pick(t, "max active", 0, 0, 0, 1, 2, 3, 5, rdb.InOrder, rdb.InOrder, -1),
 		Mark:      !oneIn(t, 4, "no mark"),
 	}
 	if oneIn(t, 4, "in time") {
@@ -201,9 +201,10 @@ func (m *machine) forward(t *rapid.T) {
 			names = append(names, q.keys.Name)
 		}
 	}
-	for i, due := range m.broker.Forward(m.ctx, names) {
+	inOrder := map[string]bool{names[0]: oneIn(t, 2, "in order")}
+	for i, due := range m.broker.Forward(m.ctx, names, inOrder) {
 		q := m.model.queue(names[i])
-		moved := q.forward(m.model.now)
+		moved := q.forward(m.model.now, inOrder[names[i]])
 		next := time.Duration(-1)
 		if wait := q.in(wire.StateScheduled, wire.StateRetry); len(wait) > 0 {
 			next = time.Duration(wait[0].at.unix-m.model.now) * time.Second

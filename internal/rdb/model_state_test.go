@@ -187,10 +187,16 @@ func (q *modelQueue) fetch(f *rdb.Fetch, now int64) (taken []rdb.Fetched, code r
 	if q.paused {
 		return nil, rdb.CodePaused, false
 	}
-	n := f.N
-	capped := f.MaxActive > 0 && f.MaxActive-len(q.active) < n
+	n, most := f.N, f.MaxActive
+	if most == rdb.InOrder {
+		most = 1
+		if len(q.in(wire.StateRetry)) > 0 {
+			return nil, rdb.CodeCapped, false
+		}
+	}
+	capped := most > 0 && most-len(q.active) < n
 	if capped {
-		n = max(f.MaxActive-len(q.active), 0)
+		n = max(most-len(q.active), 0)
 	}
 	for _, id := range slices.Clone(q.pending[:min(n, len(q.pending))]) {
 		t := q.tasks[id]
@@ -299,11 +305,16 @@ func (q *modelQueue) expireCompleted(n int, now int64) int {
 }
 
 // forward moves what is due, and returns how many tasks that were.
-func (q *modelQueue) forward(now int64) (moved int) {
+func (q *modelQueue) forward(now int64, inOrder bool) (moved int) {
 	for _, state := range []wire.State{wire.StateScheduled, wire.StateRetry} {
-		for _, t := range q.until(now, state) {
+		due, where := q.until(now, state), last
+		if inOrder && state == wire.StateRetry {
+			slices.Reverse(due)
+			where = first
+		}
+		for _, t := range due {
 			if t.group == "" {
-				q.wait(t, last, now)
+				q.wait(t, where, now)
 			} else {
 				q.gather(t, now)
 			}

@@ -80,7 +80,7 @@ var replyReaders = []func(ctx context.Context, b *rdb.Broker) error{
 		return err
 	},
 	func(ctx context.Context, b *rdb.Broker) error { _, _, _, err := b.Expired(ctx, "q", 0, 10); return err },
-	func(ctx context.Context, b *rdb.Broker) error { return b.Forward(ctx, []string{"q"})[0].Err },
+	func(ctx context.Context, b *rdb.Broker) error { return b.Forward(ctx, []string{"q"}, nil)[0].Err },
 	func(ctx context.Context, b *rdb.Broker) error {
 		_, err := b.Lead(ctx, "g", "p", time.Minute)
 		return err
@@ -176,7 +176,7 @@ func TestFarTimes(t *testing.T) {
 		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 		t.Cleanup(func() { _ = client.Close() })
 		client.AddHook(&scripted{reply: []any{int64(0), int64(0), ms}, left: 2})
-		if due := rdb.New(client, wire.DefaultNamespace).Forward(context.Background(), []string{"q"})[0]; due.Err != nil || due.Next < 100*365*24*time.Hour {
+		if due := rdb.New(client, wire.DefaultNamespace).Forward(context.Background(), []string{"q"}, nil)[0]; due.Err != nil || due.Next < 100*365*24*time.Hour {
 			t.Errorf("%d ms: %+v", ms, due)
 		}
 	}

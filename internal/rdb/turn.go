@@ -3,6 +3,7 @@ package rdb
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -82,8 +83,8 @@ type pair struct {
 func (b *Broker) pair(s *settleBatch, f *Fetch) *pair {
 	q := s.queue
 	day := q.today(b.now())
-	c := newCall(turnScript, 7+11+len(s.items)).
-		key(q.active, q.lease, q.processed, day.processed, q.pending, q.paused, q.marker)
+	c := newCall(turnScript, 8+11+len(s.items)).
+		key(q.active, q.lease, q.processed, day.processed, q.pending, q.paused, q.marker, q.retry)
 	c.once = true
 	s.addTasks(c)
 	f.addTake(c, q)
@@ -109,7 +110,7 @@ type Fetch struct {
 	Token     string        // unique among all fetches
 	Lease     time.Duration // rounded up to seconds
 	NotAfter  int64         // by the Redis clock, unix ms: executed later, the call does nothing; 0: at any time
-	MaxActive int           // how many tasks of the queue may be active on all servers together; 0: any number
+	MaxActive int           // how many tasks of the queue may be active on all servers together; InOrder; anything else below 1: any number
 	Mark      bool          // leave the marker for another server if tasks are left
 	Waits     bool          // tell how long the tasks have waited
 
@@ -120,6 +121,10 @@ type Fetch struct {
 	Dropped []string  // IDs in pending that no pending task had
 	Err     error
 }
+
+// InOrder as Fetch.MaxActive lets one task be active, and none start while another waits for its retry. Forward must be told of the queue,
+// too. It is a number that nobody comes to by accident.
+const InOrder = math.MinInt32
 
 // Fetched is a task that a fetch took.
 type Fetched struct {
@@ -132,14 +137,18 @@ type Fetched struct {
 
 func (b *Broker) fetchCall(f *Fetch) *call {
 	q := b.queues.get(f.Queue)
-	c := newCall(fetchScript, 5+8).key(q.active, q.lease, q.pending, q.paused, q.marker)
+	c := newCall(fetchScript, 6+8).key(q.active, q.lease, q.pending, q.paused, q.marker, q.retry)
 	c.once = true
 	return f.addTake(c, q)
 }
 
 // addTake adds the arguments of lib/take.lua.
 func (f *Fetch) addTake(c *call, q *queue) *call {
-	return c.arg(q.taskPrefix, min(f.N, maxBatch), seconds(f.Lease), f.Token, f.NotAfter, f.MaxActive, flag(f.Mark), flag(f.Waits))
+	most := max(f.MaxActive, 0)
+	if f.MaxActive == InOrder {
+		most = -1
+	}
+	return c.arg(q.taskPrefix, min(f.N, maxBatch), seconds(f.Lease), f.Token, f.NotAfter, most, flag(f.Mark), flag(f.Waits))
 }
 
 func (f *Fetch) read(c *call) {

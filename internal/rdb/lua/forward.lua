@@ -9,6 +9,7 @@
 -- ARGV[2]  prefix of the group keys
 -- ARGV[3]  the state that KEYS[1] stands for
 -- ARGV[4]  how many at most
+-- ARGV[5]  1 if they go to the front of pending, the one that is due first foremost, else 0
 -- RETURN   {entries taken, IDs dropped because no task of that state has them, milliseconds until the next one is due or -1}
 -- BOUND    ARGV[4], at most 500
 --
@@ -47,7 +48,15 @@ if #ids > 0 then
     redis.call("HSET", ARGV[1] .. id, "state", "pending", "pending_since", now_ns)
   end
   if #ready > 0 then
-    redis.call("LPUSH", KEYS[2], unpack(ready))
+    if ARGV[5] == "1" then
+      local back = {}
+      for i = #ready, 1, -1 do
+        back[#back + 1] = ready[i]
+      end
+      redis.call("RPUSH", KEYS[2], unpack(back))
+    else
+      redis.call("LPUSH", KEYS[2], unpack(ready))
+    end
     mark(KEYS[5])
   end
   if #postponed > 0 then

@@ -8,14 +8,14 @@ local function waited(since, now, us)
   return math.max(math.floor(w), 0) -- it may have begun by another clock, which is fast
 end
 
--- take(active, lease, pending, paused, marker, prefix, n, length, token, deadline, cap, tell, waits) is fetch.lua, with its arguments.
+-- take(active, lease, pending, paused, marker, retry, prefix, n, length, token, deadline, cap, tell, waits) is fetch.lua, with its arguments.
 -- Keys of another type it finds before it changes anything for good, and returns the error, so that turn.lua can go on.
 --
 -- It takes no more once the messages are a megabyte: nobody else is served while Redis copies them. What is left then is as good as
 -- taken by the next call, which is asked for at once.
 --
 -- The first write is LTRIM, which works when Redis is full.
-local function take(active, lease, pending, paused, marker, prefix, n, length, token, deadline, cap, tell, waits)
+local function take(active, lease, pending, paused, marker, retry, prefix, n, length, token, deadline, cap, tell, waits)
   n, deadline, cap = tonumber(n), tonumber(deadline), tonumber(cap)
   local now, us = clock()
   local now_ms = now * 1000 + math.floor(us / 1000)
@@ -23,6 +23,15 @@ local function take(active, lease, pending, paused, marker, prefix, n, length, t
     return { STALE, now_ms, 0 }
   elseif redis.call("EXISTS", paused) == 1 then
     return { PAUSED, now_ms, 0 }
+  end
+  if cap < 0 then
+    cap = 1
+    local held = redis.pcall("ZCARD", retry)
+    if type(held) == "table" then
+      return held
+    elseif held > 0 then
+      return { CAPPED, now_ms, 0 } -- what failed is tried again before anything behind it starts
+    end
   end
   local code = OK
   if cap > 0 then

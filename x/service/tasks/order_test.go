@@ -1,0 +1,350 @@
+package tasks_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/service/tasks"
+)
+
+func TestMain(m *testing.M) {
+	if addr := os.Getenv(childEnv); addr != "" {
+		os.Exit(runChild(addr))
+	}
+	os.Exit(m.Run())
+}
+
+// startRedis starts a redis-server that ends with the test, and returns its address.
+func startRedis(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
+			t.Fatal("no redis-server on the PATH: install Redis 6.2 or newer")
+		}
+		t.Skip("no redis-server on the PATH: workers in processes of their own need one")
+	}
+	for range 5 { // another process may take the port that was free
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := l.Addr().String()
+		_, port, _ := net.SplitHostPort(addr) // it is one
+		_ = l.Close()                         // it was never used
+		cmd := exec.Command("redis-server", "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir())
+		dieWithParent(cmd)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			_ = cmd.Wait() // it is killed
+			close(ended)
+		}()
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill() // it keeps nothing
+			<-ended
+		})
+		if answers(addr, ended) {
+			return addr
+		}
+	}
+	t.Fatal("redis-server does not start")
+	return ""
+}
+
+// answers waits until Redis does, and reports whether it did before it ended.
+func answers(addr string, ended <-chan struct{}) bool {
+	client := asynq.NewClient(asynq.RedisClientOpt{Addr: addr})
+	defer client.Close()
+	for range 1000 {
+		if client.Ping() == nil {
+			return true
+		}
+		select {
+		case <-ended:
+			return false
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return false
+}
+
+// crew is the workers of a test, and what they reported.
+type crew struct {
+	*testing.T
+	addr  string
+	begun time.Time
+
+	mu      sync.Mutex
+	workers []*worker // ever started; their index is their number
+	runs    map[string][]*run
+	faults  []fault
+	open    map[string]*run // by queue: the run that began last
+	changed chan struct{}   // closed with the next report
+}
+
+type worker struct {
+	cmd   *exec.Cmd
+	input io.Closer
+	ready chan struct{}
+	gone  chan struct{}
+	dead  bool // it was killed, or told to end
+	busy  bool // something else is done to it
+}
+
+func newCrew(t *testing.T, n int) *crew {
+	c := &crew{T: t, addr: startRedis(t), begun: time.Now(), runs: make(map[string][]*run), open: make(map[string]*run), changed: make(chan struct{})}
+	t.Cleanup(c.end)
+	for range n {
+		c.start()
+	}
+	for _, w := range c.workers {
+		select {
+		case <-w.ready:
+		case <-w.gone:
+			t.Fatal("a worker did not start")
+		case <-time.After(patience):
+			t.Fatal("a worker is not ready")
+		}
+	}
+	return c
+}
+
+// start starts one more worker.
+func (c *crew) start() {
+	cmd := exec.Command(os.Args[0], "-test.run=^$") //nolint:gosec // The test's own binary.
+	cmd.Env = append(os.Environ(), childEnv+"="+c.addr)
+	cmd.Stderr = os.Stderr
+	dieWithParent(cmd)
+	input, err1 := cmd.StdinPipe()
+	output, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		c.Error(err)
+		return
+	}
+	w := &worker{cmd: cmd, input: input, ready: make(chan struct{}), gone: make(chan struct{})}
+	c.mu.Lock()
+	number := len(c.workers)
+	c.workers = append(c.workers, w)
+	c.mu.Unlock()
+	go func() {
+		defer close(w.gone)
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			c.report(number, w, lines.Text())
+		}
+		_ = cmd.Wait() // most are killed
+	}()
+}
+
+// report takes down what a worker says.
+func (c *crew) report(number int, w *worker, line string) {
+	var what, queue string
+	var r run
+	var ns int64
+	if _, err := fmt.Sscan(line, &what, &queue, &r.task, &r.attempt, &r.ok, &ns); err != nil {
+		c.Errorf("worker %d says %q: %v", number, line, err)
+		return
+	}
+	at := time.Unix(0, ns).Sub(c.begun.Round(0))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch what {
+	case "ready":
+		close(w.ready)
+	case "begin":
+		began := &run{worker: number, task: r.task, attempt: r.attempt, begin: at}
+		c.runs[queue] = append(c.runs[queue], began)
+		c.open[queue] = began
+	case "end":
+		for _, began := range c.runs[queue] {
+			if began.worker == number && began.task == r.task && began.attempt == r.attempt {
+				began.end, began.ok = at, r.ok
+			}
+		}
+	}
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// await waits until the reports are as cond wants them, which is called under the lock.
+func (c *crew) await(what string, cond func() bool) {
+	timeout := time.After(patience)
+	for {
+		c.mu.Lock()
+		is, changed := cond(), c.changed
+		c.mu.Unlock()
+		if is {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			c.Errorf("no sign of %s", what)
+			return
+		}
+	}
+}
+
+// hangs waits until a task hangs, and returns the number of its worker, to which nothing else is done then; not ok if a random fault was
+// quicker, and the task was done by another worker.
+func (c *crew) hangs(queue string, task int) (number int, ok bool) {
+	c.await(fmt.Sprintf("task %d of %s", task, queue), func() bool {
+		r := c.open[queue]
+		if r == nil || r.task < task {
+			return false
+		}
+		if w := c.workers[r.worker]; r.task == task && r.attempt == 0 {
+			ok = !w.busy && !w.dead
+			w.busy = w.busy || ok
+			number = r.worker
+			return ok
+		}
+		return r.task > task
+	})
+	return number, ok
+}
+
+func (c *crew) workerAt(number int) *worker {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.workers[number]
+}
+
+// kill kills a worker, and starts another.
+func (c *crew) kill(number int) {
+	w := c.workerAt(number)
+	c.mu.Lock()
+	w.dead = true
+	c.faults = append(c.faults, fault{worker: number, from: time.Since(c.begun)})
+	c.mu.Unlock()
+	_ = w.cmd.Process.Signal(syscall.SIGKILL) // it was at work a moment ago
+	c.start()
+}
+
+// freeze stops a worker until another has gone on in its queue, and for a lease at least.
+func (c *crew) freeze(number int, queue string, task int) {
+	w := c.workerAt(number)
+	from := time.Since(c.begun)
+	c.mu.Lock()
+	at := len(c.faults)
+	c.faults = append(c.faults, fault{worker: number, from: from, to: from + time.Hour})
+	c.mu.Unlock()
+	_ = w.cmd.Process.Signal(syscall.SIGSTOP)
+	c.await("another worker that goes on", func() bool { r := c.open[queue]; return r.worker != number && r.task > task })
+	c.mu.Lock()
+	c.faults[at].to, w.busy = time.Since(c.begun), false
+	c.mu.Unlock()
+	_ = w.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+// killAny kills a worker to which nothing else is done.
+func (c *crew) killAny(rnd *rand.Rand) {
+	c.mu.Lock()
+	var idle []int
+	for number, w := range c.workers {
+		if !w.dead && !w.busy {
+			idle = append(idle, number)
+		}
+	}
+	number := idle[rnd.IntN(len(idle))]
+	c.workers[number].busy = true
+	c.mu.Unlock()
+	c.kill(number)
+}
+
+// end has all workers end, and waits for them.
+func (c *crew) end() {
+	for _, w := range c.workers {
+		_ = w.cmd.Process.Signal(syscall.SIGTERM) // or it is gone already
+	}
+	late := time.AfterFunc(10*time.Second, func() {
+		for _, w := range c.workers {
+			_ = w.cmd.Process.Kill()
+		}
+	})
+	defer late.Stop()
+	for _, w := range c.workers {
+		<-w.gone
+		_ = w.input.Close()
+	}
+}
+
+// succeeded counts the tasks of a queue that did. The caller holds the lock.
+func (c *crew) succeeded(queue string) int {
+	done := make(map[int]bool)
+	for _, r := range c.runs[queue] {
+		done[r.task] = done[r.task] || r.ok
+	}
+	n := 0
+	for _, ok := range done {
+		if ok {
+			n++
+		}
+	}
+	return n
+}
+
+// Five workers, each a process, work on two queues, one task at a time, while they are killed and frozen.
+func TestOrderOverProcesses(t *testing.T) {
+	t.Parallel()
+	const n = 60
+	seed := uint64(time.Now().UnixNano())
+	rnd := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // Who is killed is no secret.
+	c := newCrew(t, 5)
+	client := tasks.NewClient(asynq.RedisClientOpt{Addr: c.addr})
+	defer client.Close()
+	for i := range n {
+		step := step{N: i, Hang: i == 20 || i == 40}
+		if i%30 == 7 {
+			step.Fail = 1
+		}
+		_, err1 := strict.Enqueue(t.Context(), client, step)
+		_, err2 := serial.Enqueue(t.Context(), client, step)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var faults sync.WaitGroup
+	for _, queue := range []string{"strict", "serial"} {
+		faults.Go(func() {
+			if number, ok := c.hangs(queue, 20); ok {
+				c.kill(number)
+			}
+			if number, ok := c.hangs(queue, 40); ok {
+				c.freeze(number, queue, 40)
+			}
+		})
+	}
+	faults.Go(func() {
+		c.await("tasks that hang", func() bool { return c.succeeded("strict") > 19 })
+		c.killAny(rnd)
+	})
+	faults.Wait()
+	c.await("all tasks", func() bool { return c.succeeded("strict") == n && c.succeeded("serial") == n })
+	c.end()
+
+	for queue, inOrder := range map[string]bool{"strict": true, "serial": false} {
+		var runs []run
+		overtook := false
+		for i, r := range c.runs[queue] {
+			runs = append(runs, *r)
+			overtook = overtook || i > 0 && r.task < c.runs[queue][i-1].task
+		}
+		for _, wrong := range judge(runs, c.faults, n, inOrder) {
+			t.Errorf("%s, seed %d: %s", queue, seed, wrong)
+		}
+		t.Logf("%s: %d runs of %d tasks, %d faults in all; overtaken: %v", queue, len(runs), n, len(c.faults), overtook)
+	}
+}
