@@ -34,7 +34,7 @@ func newCommand(c Command, log *slog.Logger) (*command, error) {
 	if c.List != nil {
 		r.list = newGate(c.List.Rule)
 	}
-	r.Grace = or(r.Grace, 5*time.Second)
+	r.Grace = or(r.Grace, defaultGrace)
 	r.MaxOutput = or(r.MaxOutput, 64<<10)
 	r.Dir = or(r.Dir, "/")
 	if c.User != "" {
@@ -45,6 +45,9 @@ func newCommand(c Command, log *slog.Logger) (*command, error) {
 	}
 	return r, nil
 }
+
+// defaultGrace is how long a program may go on after SIGTERM.
+const defaultGrace = 5 * time.Second
 
 // maxStderr is how much of the standard error a failure tells.
 const maxStderr = 1 << 10
