@@ -6,6 +6,8 @@ replace (
 	github.com/asynq-go/asynq => ../../..
 	github.com/asynq-go/asynq/x/filter => ../../filter
 	github.com/asynq-go/asynq/x/metrics => ../../metrics
+	github.com/asynq-go/asynq/x/service => ../../service
+	github.com/asynq-go/asynq/x/web => ../../web
 )
 
 require (
@@ -16,6 +18,7 @@ require (
 	github.com/asynq-go/asynq v0.0.0
 	github.com/asynq-go/asynq/x/filter v0.0.0
 	github.com/asynq-go/asynq/x/metrics v0.0.0
+	github.com/asynq-go/asynq/x/service v0.0.0
 	github.com/charmbracelet/x/ansi v0.11.8
 	github.com/charmbracelet/x/exp/teatest/v2 v2.0.0-20260823001701-96af6d2cb5f6
 	github.com/google/go-cmp v0.7.0
@@ -28,6 +31,7 @@ require (
 )
 
 require (
+	github.com/asynq-go/asynq/x/web v0.0.0 // indirect
 	github.com/atotto/clipboard v0.1.4 // indirect
 	github.com/aymanbagabas/go-udiff v0.4.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -56,6 +60,7 @@ require (
 	github.com/xo/terminfo v0.0.0-20220910002029-abceb7e1c41e // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
