@@ -31,6 +31,7 @@ require (
 require golang.org/x/crypto v0.58.0 // indirect
 
 require (
+	github.com/asynq-go/asynq/x/service v0.0.0
 	github.com/asynq-go/asynq/x/web v0.0.0
 	github.com/atotto/clipboard v0.1.4 // indirect
 	github.com/aymanbagabas/go-udiff v0.4.1 // indirect
@@ -67,3 +68,5 @@ require (
 )
 
 replace github.com/asynq-go/asynq/x/web => ../../web
+
+replace github.com/asynq-go/asynq/x/service => ../../service

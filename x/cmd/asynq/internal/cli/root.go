@@ -18,6 +18,7 @@ var commands = []func(*app) *cobra.Command{
 	newTask,
 	newServer,
 	newExporter,
+	newService,
 	newCron,
 	newDoctor,
 	newExport,

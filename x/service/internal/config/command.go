@@ -1,0 +1,87 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/asynq-go/asynq/x/service/internal/hosted"
+)
+
+func (d *decoder) cmd(n *yaml.Node, to *hosted.Config) {
+	to.Commands = make(map[string]hosted.Command)
+	d.mapping(n, fields{"commands": func(n *yaml.Node) {
+		d.each(n, func(typename string, at, n *yaml.Node) {
+			d.typename(at)
+			to.Commands[typename] = d.command(n)
+		})
+	}})
+}
+
+func (d *decoder) command(n *yaml.Node) hosted.Command {
+	var c hosted.Command
+	var kept int64
+	output, input, others := "stdout", "none", "retry"
+	there := d.mapping(n, fields{
+		"queue": &c.Queue, "path": &c.Path, "args": &c.Args, "separator": &c.Separator, "dir": &c.Dir, "user": &c.User,
+		"timeout": &c.Timeout, "grace": &c.Grace, "max_output": size{&kept}, "output": &output, "stdin": &input,
+		"env": func(n *yaml.Node) { c.Env = d.pairs(n) },
+		"params": func(n *yaml.Node) {
+			d.list(n, func(_ int, n *yaml.Node) {
+				var p hosted.Param
+				d.mapping(n, withRule(&p.Rule, fields{"name": &p.Name, "flag": &p.Flag, "required": &p.Required}))
+				c.Params = append(c.Params, p)
+			})
+		},
+		"list": func(n *yaml.Node) {
+			c.List = new(hosted.List)
+			d.mapping(n, withRule(&c.List.Rule, fields{"max": &c.List.Max}))
+		},
+		"exit": func(n *yaml.Node) {
+			d.mapping(n, fields{"done": &c.Exit.Done, "retry": &c.Exit.Retry, "archive": &c.Exit.Archive, "others": &others})
+		},
+	})
+	c.MaxOutput = int(min(kept, 1<<30))
+	for _, choice := range []struct {
+		key, value string
+		to         *bool
+		off, on    string
+	}{
+		{"output", output, &c.WithStderr, "stdout", "all"},
+		{"stdin", input, &c.Stdin, "none", "payload"},
+		{"exit.others", others, &c.Exit.ArchiveOthers, "retry", "archive"},
+	} {
+		switch choice.value {
+		case choice.off:
+		case choice.on:
+			*choice.to = true
+		default:
+			d.wrong(find(n, choice.key), "%.50q: write %s or %s", choice.value, choice.off, choice.on)
+		}
+	}
+	d.problems(n, c.Check())
+	if at := there["path"]; at != nil && filepath.IsAbs(c.Path) {
+		d.program(at, c.Path)
+	}
+	return c
+}
+
+func withRule(r *hosted.Rule, f fields) fields {
+	f["pattern"], f["allowed"], f["max_length"], f["allow_dash"] = &r.Pattern, &r.Allowed, &r.MaxLength, &r.AllowDash
+	return f
+}
+
+// program warns of a program that cannot run, or that others could put something else in the place of. The configuration may be checked on
+// another machine than that of the service, so it is no error.
+func (d *decoder) program(n *yaml.Node, name string) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		d.warn(n, "the program is not on this machine: %v", err)
+	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
+		d.warn(n, "%s is no program: chmod +x it if it should be", name)
+	case info.Mode().Perm()&0o002 != 0:
+		d.warn(n, "every user can change %s: chmod o-w it", name)
+	}
+}

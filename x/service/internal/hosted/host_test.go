@@ -1,0 +1,151 @@
+//go:build unix
+
+package hosted
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/asynq-go/asynq"
+)
+
+// hosting is a site whose server is a Host.
+func hosting(t *testing.T) (*site, *Host) {
+	t.Helper()
+	opt := asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}
+	s := &site{t: t, client: asynq.NewClient(opt), inspector: asynq.NewInspector(opt), queues: map[string]string{}}
+	h := NewHost(opt, quiet)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := h.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		_ = s.client.Close()
+		_ = s.inspector.Close()
+	})
+	return s, h
+}
+
+// apply gives the host another configuration.
+func (s *site) apply(h *Host, concurrency int, c Config) {
+	s.t.Helper()
+	set, err := New(c, quiet)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	settings := Settings{Concurrency: concurrency, Weights: map[string]int{}, Limits: map[string]int{}, Grace: c.Grace()}
+	for typename, queue := range c.Queues() {
+		s.queues[typename], settings.Weights[queue] = queue, 1
+	}
+	if err := h.Apply(set, settings); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Whatever changes, the task at work ends as it began, in its first attempt, and those that come then find the new configuration.
+func TestApplyWhileWorking(t *testing.T) {
+	t.Parallel()
+	s, h := hosting(t)
+	p := newPids(t)
+	before := Config{Commands: map[string]Command{"cmd": {Args: []string{p.path}, Path: script(t, `echo $$ >>"$1"; read line <"$1.go"; echo before`)}}}
+	if err := exec.Command("mkfifo", p.path+".go").Run(); err != nil {
+		t.Fatal(err)
+	}
+	s.apply(h, 1, before)
+	for i, change := range []struct {
+		concurrency int
+		more        string // type that is hosted as well
+	}{{1, ""}, {2, ""}, {2, "other"}} {
+		first := s.enqueue("cmd", "")
+		p.next(t)
+		after := Config{Commands: map[string]Command{"cmd": {Path: "/bin/echo", Args: []string{"after"}}}}
+		if change.more != "" {
+			after.Commands[change.more] = Command{Path: "/bin/echo", Args: []string{"other"}}
+		}
+		s.apply(h, change.concurrency, after)
+		if change.concurrency > 1 { // with one slot and one server, it has to wait
+			if info := s.run("cmd", ""); string(info.Result) != "after\n" {
+				t.Errorf("%d: result %q", i, info.Result)
+			}
+		}
+		if change.more != "" {
+			if info := s.run(change.more, ""); string(info.Result) != "other\n" {
+				t.Errorf("%d: result %q", i, info.Result)
+			}
+		}
+		if err := os.WriteFile(p.path+".go", []byte("\n"), 0); err != nil {
+			t.Fatal(err)
+		}
+		info := s.ended(first)
+		if expect(t, info, asynq.TaskStateCompleted, ""); string(info.Result) != "before\n" || info.Retried != 0 {
+			t.Errorf("%d: result %q after %d retries", i, info.Result, info.Retried)
+		}
+		s.apply(h, change.concurrency, before)
+	}
+	s.apply(h, 1, Config{}) // nothing is hosted any more
+	if h.server != nil {
+		t.Error("there is a server for nothing")
+	}
+}
+
+// A command that does not end in time is stopped when the service ends, and its task is pending again.
+func TestShutdownStopsCommands(t *testing.T) {
+	t.Parallel()
+	s, h := hosting(t)
+	p := newPids(t)
+	s.apply(h, 2, Config{Commands: map[string]Command{"cmd": {
+		Grace: 50 * time.Millisecond, Args: []string{p.path}, Path: script(t, `trap "" TERM; sleep 1000 & echo $! >>"$1"; echo $$ >>"$1"; while :; do wait; done`),
+	}}})
+	info := s.enqueue("cmd", "")
+	child, self := p.next(t), p.next(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = h.Shutdown(ctx) // says that it did not end in order
+	for _, pid := range []int{child, self} {
+		gone(t, pid)
+	}
+	now, err := s.inspector.GetTaskInfo(info.Queue, info.ID)
+	if err != nil || now.State != asynq.TaskStatePending || now.Retried != 0 {
+		t.Errorf("got %+v, %v; want it pending", now, err)
+	}
+}
+
+// childVariable makes this test binary a service that runs a command, for the test below.
+const childVariable = "ASYNQ_TEST_HOSTED_CHILD"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childVariable); path != "" {
+		_ = runGroup(context.Background(), exec.Command("/bin/sh", "-c", `echo $$ >>"$0"; exec sleep 1000`, path), nil, time.Second)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// The command of a service that is killed dies with it.
+func TestCommandDiesWithService(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/exe"); err != nil {
+		return // not Linux
+	}
+	p := newPids(t)
+	service := exec.Command("/proc/self/exe")
+	service.Env = []string{childVariable + "=" + p.path}
+	var said strings.Builder
+	service.Stderr = &said
+	if err := service.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := p.next(t)
+	if err := service.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = service.Wait()
+	gone(t, pid)
+}

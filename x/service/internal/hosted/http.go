@@ -1,0 +1,232 @@
+package hosted
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/asynq-go/asynq"
+)
+
+// newClient makes the client of all endpoints. It takes no proxy from the environment: a proxy would resolve names behind the firewall's
+// back.
+func newClient(h *HTTP) (*http.Client, error) {
+	wall := &firewall{allowed: h.AllowNetworks}
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, ControlContext: wall.control}
+	transport := &http.Transport{
+		DialContext:            dialer.DialContext,
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    10 * time.Second,
+		MaxIdleConnsPerHost:    16,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression:     true, // a small answer stays small
+	}
+	if h.CAFile != "" {
+		pem, err := os.ReadFile(h.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s holds no certificate in PEM", h.CAFile)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return &http.Client{Transport: transport}, nil
+}
+
+// endpoint posts tasks.
+type endpoint struct {
+	Endpoint
+
+	target *url.URL
+	keys   [][]byte
+	client http.Client
+	log    *slog.Logger
+	now    func() time.Time
+}
+
+func newEndpoint(e Endpoint, h *HTTP, client *http.Client, log *slog.Logger) *endpoint {
+	p := &endpoint{Endpoint: e, client: *client, log: log, now: time.Now}
+	p.target, _ = url.Parse(e.URL) // Check has passed it, and the secrets
+	for _, secret := range e.Secrets {
+		key, _ := signingKey(secret)
+		p.keys = append(p.keys, key)
+	}
+	p.Timeout = or(p.Timeout, 30*time.Second)
+	p.MaxResponse = or(p.MaxResponse, 64<<10)
+	p.MaxRetryAfter = or(p.MaxRetryAfter, time.Hour)
+	allowed := *h
+	if allowed.AllowHosts == nil {
+		allowed.AllowHosts = []string{net.JoinHostPort(p.target.Hostname(), portOf(p.target))}
+	}
+	p.client.CheckRedirect = func(next *http.Request, via []*http.Request) error { return p.mayFollow(&allowed, next, via) }
+	return p
+}
+
+func portOf(u *url.URL) string {
+	_, port := hostPort(u)
+	return port
+}
+
+// errRedirect is why a redirect is not followed.
+var errRedirect = errors.New("the redirect is not followed")
+
+// mayFollow decides on a redirect. Other codes than 307 and 308 would make a GET without the payload of it.
+func (p *endpoint) mayFollow(allowed *HTTP, next *http.Request, via []*http.Request) error {
+	code := next.Response.StatusCode
+	switch {
+	case code != http.StatusTemporaryRedirect && code != http.StatusPermanentRedirect:
+		return fmt.Errorf("%w: %d loses the body", errRedirect, code)
+	case len(via) > p.MaxRedirects:
+		return fmt.Errorf("%w: at most %d are", errRedirect, p.MaxRedirects)
+	case next.URL.Scheme != "https" && (next.URL.Scheme != "http" || p.target.Scheme == "https"):
+		return fmt.Errorf("%w: it leads away from %s", errRedirect, p.target.Scheme)
+	case next.URL.User != nil:
+		return fmt.Errorf("%w: it holds a user", errRedirect)
+	case !allowed.Admits(next.URL):
+		return fmt.Errorf("%w: the host %q is not allowed", errRedirect, excerpt([]byte(next.URL.Host), 100))
+	}
+	next.Header.Del("Referer")
+	return nil
+}
+
+// ProcessTask posts the task and judges the answer.
+func (p *endpoint) ProcessTask(ctx context.Context, t *asynq.Task) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout, fmt.Errorf("no answer within %v", p.Timeout))
+	defer cancel()
+	req, err := p.request(ctx, t)
+	if err != nil {
+		return archive("the request cannot be made: %w", err)
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return p.failed(ctx, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(p.MaxResponse)))
+	if err != nil && resp.StatusCode/100 == 2 {
+		// Whether the work was done is not known: the answer broke off.
+		return p.failed(ctx, err)
+	}
+	if resp.StatusCode/100 == 2 {
+		keep(ctx, t, body, p.log)
+		return nil
+	}
+	return p.judge(resp, body)
+}
+
+func (p *endpoint) request(ctx context.Context, t *asynq.Task) (*http.Request, error) {
+	body := t.Payload()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	a := attemptOf(ctx)
+	id, timestamp := plain(a.id), strconv.FormatInt(p.now().Unix(), 10)
+	set := req.Header.Set
+	set("User-Agent", "asynq-service")
+	switch {
+	case json.Valid(body):
+		set("Content-Type", "application/json")
+	case utf8.Valid(body):
+		set("Content-Type", "text/plain; charset=utf-8")
+	default:
+		set("Content-Type", "application/octet-stream")
+	}
+	for name, value := range p.Headers {
+		set(name, value)
+	}
+	set("Idempotency-Key", id)
+	set("Asynq-Task-Type", plain(t.Type()))
+	set("Asynq-Queue", plain(a.queue))
+	set("Asynq-Attempt", strconv.Itoa(a.number))
+	set("Asynq-Max-Retry", strconv.Itoa(a.maxRetry))
+	set("Webhook-Id", id)
+	set("Webhook-Timestamp", timestamp)
+	if len(p.keys) > 0 {
+		var signatures []string
+		for _, key := range p.keys {
+			signatures = append(signatures, signature(key, id, timestamp, body))
+		}
+		set("Webhook-Signature", strings.Join(signatures, " "))
+	}
+	return req, nil
+}
+
+// failed is the error of a request that got no answer.
+func (p *endpoint) failed(ctx context.Context, err error) error {
+	var target *url.Error
+	if errors.As(err, &target) {
+		err = target.Err // without the URL, which may hold a secret
+	}
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("post to %s: %w", p.target.Host, context.Cause(ctx))
+	case errors.Is(err, errRedirect), errors.Is(err, errAddress):
+		return archive("post to %s: %w", p.target.Host, err)
+	default:
+		return fmt.Errorf("post to %s: %w", p.target.Host, err)
+	}
+}
+
+// judge makes an error of an answer that is not 2xx.
+func (p *endpoint) judge(resp *http.Response, body []byte) error {
+	code := resp.StatusCode
+	err := fmt.Errorf("%s answered %d", p.target.Host, code)
+	if text := excerpt(body[:min(len(body), 500)], 500); text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	switch {
+	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
+		wait, ok := p.retryAfter(resp.Header.Get("Retry-After"))
+		if ok && p.SnoozeWhenBusy {
+			return fmt.Errorf("%w: %w", err, asynq.Snooze(wait))
+		}
+		if ok {
+			return fmt.Errorf("%w: %w", err, asynq.RetryAfter(wait))
+		}
+		return err
+	case code == http.StatusRequestTimeout || code == http.StatusTooEarly || code >= 500:
+		return err
+	case code/100 == 4 && p.RetryClientErrors:
+		return err
+	default:
+		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
+	}
+}
+
+// retryAfter reads a Retry-After: seconds, or a time.
+func (p *endpoint) retryAfter(text string) (time.Duration, bool) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return 0, false
+	}
+	if strings.Trim(text, "0123456789") == "" {
+		seconds, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return p.MaxRetryAfter, true
+		}
+		return min(time.Duration(seconds)*time.Second, p.MaxRetryAfter), true
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0, false
+	}
+	return min(max(at.Sub(p.now()), 0), p.MaxRetryAfter), true
+}

@@ -1,0 +1,134 @@
+package hosted
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/asynq-go/asynq"
+)
+
+// command runs tasks.
+type command struct {
+	Command
+
+	params []gate
+	list   gate
+	as     *credential // nil: the service's own user
+	log    *slog.Logger
+}
+
+func newCommand(c Command, log *slog.Logger) (*command, error) {
+	r := &command{Command: c, log: log}
+	for _, param := range c.Params {
+		r.params = append(r.params, newGate(param.Rule))
+	}
+	if c.List != nil {
+		r.list = newGate(c.List.Rule)
+	}
+	r.Grace = or(r.Grace, defaultGrace)
+	r.MaxOutput = or(r.MaxOutput, 64<<10)
+	r.Dir = or(r.Dir, "/")
+	if c.User != "" {
+		var err error
+		if r.as, err = lookUp(c.User); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// defaultGrace is how long a program may go on after SIGTERM.
+const defaultGrace = 5 * time.Second
+
+// maxStderr is how much of the standard error a failure tells.
+const maxStderr = 1 << 10
+
+// ProcessTask runs the program, and judges how it ended.
+func (c *command) ProcessTask(ctx context.Context, t *asynq.Task) error {
+	args, err := c.arguments(t.Payload())
+	if err != nil {
+		return archive("the task is refused: %w", err)
+	}
+	if c.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("it was not done within %v", c.Timeout))
+		defer cancel()
+	}
+	kept, complaint := newOutput(c.MaxOutput), newOutput(maxStderr)
+	cmd := exec.Command(c.Path, args...)
+	cmd.Dir, cmd.Env = c.Dir, c.environment(ctx, t)
+	cmd.Stdout, cmd.Stderr = kept, complaint
+	if c.WithStderr {
+		// One writer is one pipe, which keeps the order.
+		both := io.MultiWriter(kept, complaint)
+		cmd.Stdout, cmd.Stderr = both, both
+	}
+	if c.Stdin {
+		cmd.Stdin = bytes.NewReader(t.Payload())
+	}
+	cmd.WaitDelay = time.Second // for what left the group, and holds the output open
+	err = runGroup(ctx, cmd, c.as, c.Grace)
+	if cmd.ProcessState == nil {
+		return fmt.Errorf("%s did not start: %w", filepath.Base(c.Path), err)
+	}
+	keep(ctx, t, kept.bytes(), c.log)
+	return c.judge(ctx, cmd, err, complaint.bytes())
+}
+
+// environment is all that the program sees of the world: what is configured, and whose task it is.
+func (c *command) environment(ctx context.Context, t *asynq.Task) []string {
+	a := attemptOf(ctx)
+	env := []string{
+		"ASYNQ_TASK_ID=" + plain(a.id), "ASYNQ_TASK_TYPE=" + plain(t.Type()), "ASYNQ_QUEUE=" + plain(a.queue),
+		"ASYNQ_ATTEMPT=" + strconv.Itoa(a.number), "ASYNQ_MAX_RETRY=" + strconv.Itoa(a.maxRetry),
+	}
+	if _, ok := c.Env["PATH"]; !ok {
+		env = append(env, "PATH=/usr/local/bin:/usr/bin:/bin")
+	}
+	for name, value := range c.Env {
+		env = append(env, name+"="+value)
+	}
+	slices.Sort(env)
+	return env
+}
+
+// judge makes an error of how the program ended, or none.
+func (c *command) judge(ctx context.Context, cmd *exec.Cmd, waited error, complaint []byte) error {
+	code := cmd.ProcessState.ExitCode() // -1 after a signal
+	var exit *exec.ExitError
+	if waited != nil && !errors.As(waited, &exit) && !errors.Is(waited, exec.ErrWaitDelay) && !errors.Is(waited, errStdin) {
+		c.log.WarnContext(ctx, "the output of a command may not be complete", "command", c.Path, "error", waited)
+	}
+	if c.done(code) {
+		return nil // also where the end came together with a cancellation
+	}
+	name := filepath.Base(c.Path)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s was stopped: %w", name, context.Cause(ctx))
+	}
+	err := fmt.Errorf("%s: %s", name, cmd.ProcessState)
+	if text := excerpt(complaint, maxStderr); text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	if slices.Contains(c.Exit.Archive, code) || c.Exit.ArchiveOthers && code >= 0 && !slices.Contains(c.Exit.Retry, code) {
+		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
+	}
+	return err
+}
+
+// done reports whether an exit code means success.
+func (c *command) done(code int) bool {
+	if code == 0 {
+		return !slices.Contains(c.Exit.Retry, 0) && !slices.Contains(c.Exit.Archive, 0)
+	}
+	return slices.Contains(c.Exit.Done, code)
+}
