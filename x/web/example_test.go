@@ -47,8 +47,7 @@ func ExampleOptions_users() {
 		fmt.Fprintln(os.Stderr, err)
 		return
 	}
-	ui := web.New(options)
-	defer ui.Close()
+	http.Handle("/", web.New(options))
 }
 
 // A proxy that has asked the user who they are tells it in headers.
@@ -63,8 +62,7 @@ func ExampleOptions_proxy() {
 			Role:         web.Viewer, // of all others
 		},
 	}
-	ui := web.New(options)
-	defer ui.Close()
+	http.Handle("/", web.New(options))
 }
 
 // Authorize refuses what a role would allow.
@@ -83,8 +81,7 @@ func ExampleOptions_authorize() {
 			return nil
 		},
 	}
-	ui := web.New(options)
-	defer ui.Close()
+	http.Handle("/", web.New(options))
 }
 
 // A program that has its own login says who the user is.
@@ -139,8 +136,7 @@ func ExamplePayloadFormatterFunc() {
 			return string(bytes.ReplaceAll(payload, []byte{0}, []byte{' '}))
 		}),
 	}
-	ui := web.New(options)
-	defer ui.Close()
+	http.Handle("/", web.New(options))
 }
 
 // The audit log and all that goes wrong go where Logger says.
@@ -149,6 +145,5 @@ func ExampleOptions_logger() {
 		RedisConnOpt: asynq.RedisClientOpt{Addr: "localhost:6379"},
 		Logger:       slog.New(slog.NewJSONHandler(os.Stderr, nil)),
 	}
-	ui := web.New(options)
-	defer ui.Close()
+	http.Handle("/", web.New(options))
 }

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestDevRefuses(t *testing.T) {
@@ -23,7 +25,9 @@ func TestDevRefuses(t *testing.T) {
 		{"--redis redis://:secret@127.0.0.1:1", ExitFailed, "connection refused"},
 		{"too many", ExitUsage, "unknown command"},
 	} {
-		r := w.raw(t.Context(), append([]string{"dev"}, strings.Fields(c.args)...)...)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // what is not refused would serve for good
+		r := w.raw(ctx, append([]string{"dev"}, strings.Fields(c.args)...)...)
+		cancel()
 		if r.code != c.code || r.out != "" || !strings.Contains(r.err, c.err) || strings.Contains(r.err, "secret") {
 			t.Errorf("dev %s: got %+v, want code %d and %q", c.args, r, c.code, c.err)
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // serveWeb runs the web UI until stop is called, which returns its exit code and what it said.
@@ -207,7 +208,9 @@ func TestWebRefuses(t *testing.T) {
 		{"too many", ExitUsage, "unknown command"},
 		{"--listen " + taken.Addr().String(), ExitFailed, "in use"},
 	} {
-		r := w.raw(t.Context(), append([]string{"web"}, strings.Fields(c.args)...)...)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // what is not refused would serve for good
+		r := w.raw(ctx, append([]string{"web"}, strings.Fields(c.args)...)...)
+		cancel()
 		if r.code != c.code || r.out != "" || !strings.Contains(r.err, c.err) || strings.Contains(r.err, "secret") {
 			t.Errorf("web %s: got %+v, want code %d and %q", c.args, r, c.code, c.err)
 		}

@@ -74,7 +74,7 @@ var kinds = []kind{
 	}},
 	{2, low, "catalog:import", func(s *shop) ([]byte, []asynq.Option) {
 		return encode(map[string]any{"supplier": of(s, partners), "items": s.items(2_500)}), // some 250 KB
-			[]asynq.Option{asynq.MaxRetry(2), asynq.Retention(10 * time.Minute), asynq.Timeout(time.Minute)}
+			[]asynq.Option{asynq.MaxRetry(2), asynq.Retention(5 * time.Minute), asynq.Timeout(time.Minute)}
 	}},
 }
 
