@@ -128,8 +128,8 @@ func queueSettings(cfg *Config, found map[string]bool) (weights, limits map[stri
 	}
 	for q, rule := range cfg.Queues {
 		weights[q] = max(rule.Weight, 1)
-		if rule.MaxRun > 0 {
-			limits[q] = rule.MaxRun
+		if limit := rule.Limit(); limit != 0 {
+			limits[q] = limit
 		}
 	}
 	return weights, limits

@@ -36,7 +36,7 @@ func TestConfigCheckTellsEverything(t *testing.T) {
 	t.Parallel()
 	minus, second := -1, -time.Second
 	_, err := service.New(service.Config{
-		Queues:     map[string]service.QueueConfig{" ": {}, "a": {MaxRun: -1}, "b": {Weight: -1}, "c": {MaxRetry: &minus}, "d": {Timeout: &second}, "e": {Retention: &second}, "}": {}, "\xff": {}},
+		Queues:     map[string]service.QueueConfig{" ": {}, "a": {MaxRun: -1}, "b": {Weight: -1}, "f": {InOrder: true, MaxRun: 2}, "c": {MaxRetry: &minus}, "d": {Timeout: &second}, "e": {Retention: &second}, "}": {}, "\xff": {}},
 		OnlyQueues: true,
 		TaskQueues: map[string]string{"": "a", "*x": "a", "t": "nowhere", "u": ""},
 		Tokens: []service.Token{
@@ -53,7 +53,7 @@ func TestConfigCheckTellsEverything(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"RedisConnOpt is missing", `queue " "`, `queue "}"`, `queue "\xff"`, `queue "a": max_run`, `queue "b": weight`, `queue "c": max_retry`, `queue "d": timeout`, `queue "e": retention`,
+		"RedisConnOpt is missing", `queue " "`, `queue "}"`, `queue "\xff"`, `queue "a": max_run`, `queue "b": weight`, `queue "f": in_order and max_run 2`, `queue "c": max_retry`, `queue "d": timeout`, `queue "e": retention`,
 		`"" is no pattern of types`, `"*x" is no pattern of types`, `queue "nowhere" of "t" is not in Queues`, `queue "" of "u"`,
 		"a token has no name", "shorter than 16", "both a secret and a SHA-256", "64 hexadecimal digits", "no header takes", `no scope "root"`, `"a*b" is no pattern`,
 		"two of this name", "it has the secret of token", "rate and burst", "both a certificate and its key",

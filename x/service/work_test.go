@@ -260,6 +260,33 @@ func TestMaxRun(t *testing.T) {
 	})
 }
 
+// In a queue with in_order nothing overtakes a task that waits for its retry.
+func TestInOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newSite(t, opt, func(c *service.Config) { c.Queues = map[string]service.QueueConfig{"q": {InOrder: true}} })
+		s.enqueue("q", 2, "")
+		l, ids := s.take("q", 2, "10s")
+		if len(ids) != 1 || ids[0] != "1" {
+			t.Fatalf("took %v, want only task 1", ids)
+		}
+		s.call("POST", "/v1/leases/"+l[0]+"/fail", `{"error":"x","retry_in":"1h"}`).want(200)
+		if _, more := s.take("q", 2, "60ms"); len(more) != 0 {
+			t.Fatalf("took %v, which overtake task 1", more)
+		}
+		s.call("POST", "/v1/queues/q/tasks/1/reschedule", `{"in":"0s"}`).want(204)
+		for _, want := range []string{"1", "2"} {
+			l, ids := s.take("q", 2, "10s")
+			if len(ids) != 1 || ids[0] != want {
+				t.Fatalf("took %v, want only task %s", ids, want)
+			}
+			s.call("POST", "/v1/leases/"+l[0]+"/done", "").want(200)
+		}
+		if got := s.call("GET", "/v1/queues/q", "").want(200).get("queue", "in_order"); got != true {
+			t.Errorf("in_order %v", got)
+		}
+	})
+}
+
 // A lease is no instance's: another one extends and settles it.
 func TestLeaseOfAnotherInstance(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {

@@ -194,8 +194,8 @@ func settingsOf(f *config.File) hosted.Settings {
 	for _, queue := range conf.Queues() {
 		rule := rules[queue]
 		s.Weights[queue] = max(rule.Weight, 1)
-		if rule.MaxRun > 0 {
-			s.Limits[queue] = rule.MaxRun
+		if limit := rule.Limit(); limit != 0 {
+			s.Limits[queue] = limit
 		}
 	}
 	return s

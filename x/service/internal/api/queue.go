@@ -71,8 +71,13 @@ func (j *JSON) queue(c *Call, q *asynq.QueueInfo) {
 	}
 	j.Key("paused").Bool(q.Paused)
 	j.Key("latency").String(q.Latency.String())
-	if limit := c.Rules.Queues[q.Queue].MaxRun; limit > 0 {
-		j.Key("max_run").Int(limit)
+	rule := c.Rules.Queues[q.Queue]
+	if rule.InOrder {
+		rule.MaxRun = 1
+		j.Key("in_order").Bool(true)
+	}
+	if rule.MaxRun > 0 {
+		j.Key("max_run").Int(rule.MaxRun)
 	}
 	j.Close('}')
 }

@@ -15,6 +15,10 @@ type QueueRule struct {
 	// MaxRun is how many tasks of the queue may be worked on at the same time. Zero: any number.
 	MaxRun int
 
+	// InOrder has one task of the queue worked on at a time, and no other overtake one that waits for its retry: asynq.InOrder. MaxRun is
+	// then 0 or 1.
+	InOrder bool
+
 	// Weight of the queue where a worker takes from several. Default: 1.
 	Weight int
 
@@ -29,6 +33,8 @@ func (q *QueueRule) Check() error {
 	switch {
 	case q.MaxRun < 0:
 		return fmt.Errorf("max_run %d is less than zero", q.MaxRun)
+	case q.InOrder && q.MaxRun > 1:
+		return fmt.Errorf("in_order and max_run %d contradict each other: leave one of them out", q.MaxRun)
 	case q.Weight < 0:
 		return fmt.Errorf("weight %d is less than zero", q.Weight)
 	case q.MaxRetry != nil && *q.MaxRetry < 0:
@@ -39,6 +45,14 @@ func (q *QueueRule) Check() error {
 		return fmt.Errorf("retention %v is less than zero", *q.Retention)
 	}
 	return nil
+}
+
+// Limit is how many tasks of the queue may be active at the same time, as asynq.Config.QueueConcurrency has it; 0 if there is no limit.
+func (q *QueueRule) Limit() int {
+	if q.InOrder {
+		return asynq.InOrder
+	}
+	return q.MaxRun
 }
 
 func (q *QueueRule) options() []asynq.Option {

@@ -46,7 +46,7 @@ func TestExample(t *testing.T) {
 	if q := c.Queues["mail"]; q.Weight != 3 || *q.MaxRetry != 5 || *q.Timeout != 30*time.Second || *q.Retention != 24*time.Hour {
 		t.Errorf("queue: %+v", q)
 	}
-	if c.Queues["orders"].MaxRun != 1 || c.Queues["orders"].MaxRetry != nil || !c.OnlyQueues {
+	if !c.Queues["orders"].InOrder || *c.Queues["orders"].MaxRetry != 5 || !c.OnlyQueues {
 		t.Errorf("queues: %+v", c.Queues)
 	}
 	if c.TaskQueues["mail:*"] != "mail" || c.TaskQueues["partner:order"] != "partner" || c.TaskQueues["report"] != "reports" {
