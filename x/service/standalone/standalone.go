@@ -134,9 +134,7 @@ func (r *runner) run(ctx context.Context, listener net.Listener) error {
 		select {
 		case <-ctx.Done():
 			stop()
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience)
-			defer cancel()
-			err := r.host.Shutdown(last)
+			err := r.endHosted(ctx)
 			return errors.Join(<-ended, err)
 		case _, ok := <-reloads:
 			if !ok {
@@ -152,6 +150,13 @@ func (r *runner) run(ctx context.Context, listener net.Listener) error {
 			}
 		}
 	}
+}
+
+// endHosted lets hosted tasks come to their ends, for as long as there is patience.
+func (r *runner) endHosted(ctx context.Context) error {
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience)
+	defer cancel()
+	return r.host.Shutdown(last)
 }
 
 // reload changes all or nothing: the steps that can fail come first.

@@ -104,7 +104,7 @@ func (d *decoder) joined(n *yaml.Node, err error) {
 	if err == nil {
 		return
 	}
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only the outermost may be several
+	if many, ok := err.(interface{ Unwrap() []error }); ok { // only the outermost may be several
 		for _, err := range many.Unwrap() {
 			d.joined(n, err)
 		}
