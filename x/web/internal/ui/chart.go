@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/asynq-go/asynq"
@@ -61,6 +62,7 @@ func stateBar(all []count) template.HTML {
 // spark is a line through values, from the oldest on, on a scale from 0 to their maximum. NaN is a gap.
 func spark(class string, values []float64) template.HTML {
 	const width, height, top = 120.0, 28.0, 2.0
+	values = known(values)
 	highest := 0.0
 	for _, v := range values {
 		if v > highest { // not NaN
@@ -91,6 +93,13 @@ func spark(class string, values []float64) template.HTML {
 	return template.HTML(`<svg class="spark ` + template.HTMLEscapeString(class) +
 		`" viewBox="0 0 120 28" preserveAspectRatio="none" aria-hidden="true"><path class="area" d="` + area.String() +
 		`"/><path class="line" d="` + line.String() + `"/></svg>`)
+}
+
+// known leaves out what is before the first value, so that a young history is seen, but never so much that a few values look like many.
+func known(values []float64) []float64 {
+	const least = 30
+	first := slices.IndexFunc(values, func(v float64) bool { return !math.IsNaN(v) })
+	return values[max(0, min(first, len(values)-least)):]
 }
 
 // closeArea ends the area under a line down to its ground, if one was begun.

@@ -47,7 +47,7 @@ async function draw(figure) {
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
     axes: [{ ...axis, size: 28, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: figure.dataset.unit === "B" ? 62 : 46, ...(figure.dataset.unit === "B" ? { incrs: binary } : {}), values: (_, ticks) => ticks.map((n) => quantity(n, figure.dataset.unit.replace("/s", ""))) }],
     series: [{}, ...names.map((name) => ({
-      label: name.replace("redis_", ""), stroke: colour(inks[name]), width: 1.6, points: { show: (u, i) => u.data[i].filter((v) => v != null).length < 3 }, fill: names.length === 1 ? colour(inks[name]) + "1a" : undefined,
+      label: name.replace("redis_", ""), stroke: colour(inks[name]), width: 1.6, points: { show: (u, i) => u.data[i].filter((v) => v != null).length < 3 }, fill: names.length === 1 ? colour(inks[name], 0.1) : undefined,
     }))],
     hooks: { setCursor: [(u) => tell(u, values, figure.dataset.unit)], setData: [(u) => tell(u, values, figure.dataset.unit)] },
   }, data, box);
@@ -66,10 +66,18 @@ async function load(figure) {
     const response = await fetch(figure.dataset.chart, { headers: { Accept: "application/json" } });
     if (!response.ok) return undefined;
     const series = await response.json();
-    return [series.times, ...figure.dataset.names.split(",").map((name) => series.values[name])];
+    return known([series.times, ...figure.dataset.names.split(",").map((name) => series.values[name])]);
   } catch {
     return undefined; // the next snapshot brings it
   }
+}
+
+// known leaves out what is before the first value, so that a young history is seen, but leaves a fifth of the span at least.
+function known(data) {
+  const [times, ...lines] = data;
+  const first = times.findIndex((_, i) => lines.some((line) => line[i] != null));
+  const from = Math.max(0, Math.min(first, Math.floor(times.length * 0.8)));
+  return data.map((values) => values.slice(from));
 }
 
 // tell writes the values under the cursor, or the latest.
@@ -92,8 +100,15 @@ function size(figure) {
   return { width: box.clientWidth, height: box.clientHeight };
 }
 
-function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// colour is a colour of tokens.css in the look that is seen, with some opacity.
+function colour(name, opacity = 1) {
+  const probe = document.createElement("i");
+  probe.hidden = true;
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const [red, green, blue] = getComputedStyle(probe).color.match(/[\d.]+/g);
+  probe.remove();
+  return `rgb(${red} ${green} ${blue} / ${opacity})`;
 }
 
 // clock is a moment of an axis: the time of the day, and at midnight the day.
