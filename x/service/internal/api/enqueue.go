@@ -1,0 +1,274 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/asynq-go/asynq"
+)
+
+// newTask is a task to enqueue, as clients write it.
+type newTask struct {
+	Type          string            `json:"type"`
+	Queue         *string           `json:"queue"`
+	ID            *string           `json:"id"`
+	Payload       json.RawMessage   `json:"payload"`
+	PayloadText   *string           `json:"payload_text"`
+	PayloadBase64 *string           `json:"payload_base64"`
+	Headers       map[string]string `json:"headers"`
+	MaxRetry      *int              `json:"max_retry"`
+	Timeout       *Duration         `json:"timeout"`
+	Deadline      *time.Time        `json:"deadline"`
+	UniqueFor     *Duration         `json:"unique_for"`
+	ProcessAt     *time.Time        `json:"process_at"`
+	ProcessIn     *Duration         `json:"process_in"`
+	Retention     *Duration         `json:"retention"`
+	Group         *string           `json:"group"`
+}
+
+// order is a task that is in order.
+type order struct {
+	task  *asynq.Task
+	queue string
+	id    string // empty: none was given
+}
+
+// check makes an order of what a client wrote.
+func (n *newTask) check(c *Call, pointer string) (*order, *Problem) {
+	var wrong []Wrong
+	add := func(field, detail string) { wrong = append(wrong, Wrong{pointer + "/" + field, detail}) }
+	payload, p := (&Data{n.Payload, n.PayloadText, n.PayloadBase64}).Bytes(pointer, "payload")
+	if p != nil {
+		wrong = append(wrong, p.Errors...)
+	}
+	if strings.TrimSpace(n.Type) == "" {
+		add("type", "say what kind of task it is")
+	}
+	o := &order{queue: c.Rules.QueueOf(n.Type)}
+	if n.Queue != nil {
+		o.queue = *n.Queue
+	}
+	if n.Type != "" || n.Queue != nil {
+		if err := CheckQueueName(o.queue); err != nil {
+			add("queue", err.Error())
+		}
+	}
+	rule := c.Rules.Queues[o.queue]
+	opts := append(rule.options(), asynq.Queue(o.queue))
+	if n.ID != nil {
+		if o.id = *n.ID; strings.TrimSpace(o.id) == "" {
+			add("id", "an ID must not be blank: leave it out for a random one")
+		}
+		opts = append(opts, asynq.TaskID(o.id))
+	}
+	if n.MaxRetry != nil {
+		if *n.MaxRetry < 0 {
+			add("max_retry", "this must not be less than zero")
+		}
+		opts = append(opts, asynq.MaxRetry(*n.MaxRetry))
+	}
+	if n.UniqueFor != nil {
+		if *n.UniqueFor == 0 {
+			add("unique_for", "this must be more than zero")
+		}
+		opts = append(opts, asynq.Unique(time.Duration(*n.UniqueFor)))
+	}
+	if n.Group != nil {
+		if strings.TrimSpace(*n.Group) == "" {
+			add("group", "a group must not be blank")
+		}
+		opts = append(opts, asynq.Group(*n.Group))
+	}
+	if n.Timeout != nil {
+		opts = append(opts, asynq.Timeout(time.Duration(*n.Timeout)))
+	}
+	if n.Deadline != nil {
+		opts = append(opts, asynq.Deadline(*n.Deadline))
+	}
+	if n.Retention != nil {
+		opts = append(opts, asynq.Retention(time.Duration(*n.Retention)))
+	}
+	switch {
+	case n.ProcessAt != nil && n.ProcessIn != nil:
+		add("process_in", "give process_at or process_in, not both")
+	case n.ProcessAt != nil:
+		opts = append(opts, asynq.ProcessAt(*n.ProcessAt))
+	case n.ProcessIn != nil:
+		opts = append(opts, asynq.ProcessIn(time.Duration(*n.ProcessIn)))
+	}
+	if len(wrong) > 0 {
+		return nil, Invalid(wrong...)
+	}
+	if err := c.Admit(o.queue); err != nil {
+		return nil, ProblemOf(err)
+	}
+	o.task = asynq.NewTaskWithHeaders(n.Type, payload, n.Headers, opts...)
+	return o, nil
+}
+
+// enqueued is what became of an order.
+type enqueued struct {
+	info    *asynq.TaskInfo
+	created bool
+	err     error
+}
+
+// send enqueues tasks. One that its queue has already counts as enqueued, if it is the same.
+func (a *API) send(ctx context.Context, orders []*order) []enqueued {
+	out := make([]enqueued, len(orders))
+	tasks := make([]*asynq.Task, len(orders))
+	for i, o := range orders {
+		tasks[i] = o.task
+		a.Touch(o.queue)
+	}
+	var results []asynq.BatchEnqueueResult
+	if len(tasks) == 1 { // it goes together with those of other requests
+		info, err := a.Client.EnqueueContext(ctx, tasks[0])
+		results = []asynq.BatchEnqueueResult{{TaskInfo: info, Err: err}}
+	} else {
+		results = a.Client.BatchEnqueueContext(ctx, tasks)
+	}
+	for i, r := range results {
+		out[i] = enqueued{info: r.TaskInfo, created: r.Err == nil, err: r.Err}
+		if orders[i].id != "" && (errors.Is(r.Err, asynq.ErrTaskIDConflict) || errors.Is(r.Err, asynq.ErrDuplicateTask)) {
+			out[i] = a.again(ctx, orders[i], r.Err)
+		}
+	}
+	return out
+}
+
+// again finds out whether a queue has refused a task because it has the same one. If that has gone meanwhile, it tries once more.
+func (a *API) again(ctx context.Context, o *order, refusal error) enqueued {
+	for range 3 {
+		info, err := a.Inspector.WithContext(ctx).GetTaskInfo(o.queue, o.id)
+		switch {
+		case err == nil && info.Type == o.task.Type() && bytes.Equal(info.Payload, o.task.Payload()):
+			return enqueued{info: info}
+		case err == nil:
+			return enqueued{err: asynq.ErrTaskIDConflict}
+		case !errors.Is(err, asynq.ErrTaskNotFound) && !errors.Is(err, asynq.ErrQueueNotFound):
+			return enqueued{err: err}
+		case errors.Is(refusal, asynq.ErrDuplicateTask): // the lock is another task's
+			return enqueued{err: refusal}
+		}
+		if info, refusal = a.Client.EnqueueContext(ctx, o.task); refusal == nil {
+			return enqueued{info: info, created: true}
+		}
+		if !errors.Is(refusal, asynq.ErrTaskIDConflict) && !errors.Is(refusal, asynq.ErrDuplicateTask) {
+			break
+		}
+	}
+	return enqueued{err: refusal}
+}
+
+// noteEnqueued logs new tasks.
+func (a *API) noteEnqueued(c *Call, out []enqueued) {
+	if !a.Log.Enabled(c.R.Context(), slog.LevelDebug) {
+		return
+	}
+	for _, e := range out {
+		if e.created {
+			a.Log.Debug("audit", "action", "task.enqueue", "token", c.Who.Name, "queue", e.info.Queue, "task", e.info.ID, "type", e.info.Type)
+		}
+	}
+}
+
+func (a *API) enqueue(c *Call) error {
+	var n newTask
+	if err := c.Decode(&n); err != nil {
+		return err
+	}
+	o, p := n.check(c, "")
+	if p != nil {
+		return p
+	}
+	out := a.send(c.R.Context(), []*order{o})
+	a.noteEnqueued(c, out)
+	e := out[0]
+	if e.err != nil {
+		return e.err
+	}
+	j := NewJSON()
+	defer j.Free()
+	j.Open('{').Key("task").Task(e.info, false)
+	j.Close('}')
+	if !e.created {
+		return c.Send(http.StatusOK, j.Bytes())
+	}
+	c.W.Header().Set("Location", "/v1/queues/"+url.PathEscape(e.info.Queue)+"/tasks/"+url.PathEscape(e.info.ID))
+	return c.Send(http.StatusCreated, j.Bytes())
+}
+
+func (a *API) enqueueBatch(c *Call) error {
+	var batch struct {
+		Tasks []json.RawMessage `json:"tasks"`
+	}
+	if err := c.Decode(&batch); err != nil {
+		return err
+	}
+	if err := c.Count("tasks", len(batch.Tasks)); err != nil {
+		return err
+	}
+	problems := make([]*Problem, len(batch.Tasks))
+	orders := make([]*order, 0, len(batch.Tasks))
+	for i, text := range batch.Tasks {
+		pointer := "/tasks/" + strconv.Itoa(i)
+		var n newTask
+		if problems[i] = Unmarshal(text, pointer, &n); problems[i] != nil {
+			continue
+		}
+		var o *order
+		if o, problems[i] = n.check(c, pointer); problems[i] == nil {
+			orders = append(orders, o)
+		}
+	}
+	out := a.send(c.R.Context(), orders)
+	a.noteEnqueued(c, out)
+	j := NewJSON()
+	defer j.Free()
+	j.Open('{').Key("results").Open('[')
+	for _, p := range problems {
+		j.Open('{')
+		if p == nil {
+			e := out[0]
+			out = out[1:]
+			if e.err == nil {
+				j.Key("task").Task(e.info, false)
+				j.Key("created").Bool(e.created)
+			} else {
+				p = a.Trouble(c, e.err)
+			}
+		}
+		if p != nil {
+			j.Key("problem").Problem(p)
+		}
+		j.Close('}')
+	}
+	j.Close(']').Close('}')
+	return c.Send(http.StatusOK, j.Bytes())
+}
+
+// Trouble makes a problem of an error that is not all of the answer, and logs it if it is no fault of the client's.
+func (a *API) Trouble(c *Call, err error) *Problem {
+	p := ProblemOf(err)
+	if p.Status >= http.StatusInternalServerError && c.R.Context().Err() == nil {
+		a.Log.Warn("part of a request failed", "path", c.R.URL.Path, "token", c.Who.Name, "error", err)
+	}
+	return p
+}
+
+// Count tells whether a request may name so many things.
+func (c *Call) Count(field string, n int) error {
+	if n > c.Rules.MaxBatch {
+		return Problemf(http.StatusRequestEntityTooLarge, KindTooLarge, "%s has %d entries: at most %d at a time", field, n, c.Rules.MaxBatch)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/asynq-go/asynq"
+)
+
+func (a *API) listQueues(c *Call) error {
+	i := a.Inspector.WithContext(c.R.Context())
+	names, err := i.Queues()
+	if err != nil {
+		return err
+	}
+	seen := names[:0]
+	for _, q := range names {
+		if c.Who.Sees(q) && c.Rules.Known(q) {
+			seen = append(seen, q)
+		}
+	}
+	var results []asynq.QueueInfoResult
+	if len(seen) > 0 { // none stands for all
+		if results, err = i.QueueInfos(c.R.Context(), seen...); err != nil {
+			return err
+		}
+	}
+	j := NewJSON()
+	defer j.Free()
+	j.Open('{').Key("queues").Open('[')
+	for _, r := range results {
+		switch {
+		case r.Err == nil:
+			j.queue(c, r.Info)
+		case !errors.Is(r.Err, asynq.ErrQueueNotFound): // it was deleted meanwhile
+			return r.Err
+		}
+	}
+	j.Close(']').Close('}')
+	return c.Send(http.StatusOK, j.Bytes())
+}
+
+func (a *API) getQueue(c *Call) error {
+	queue, err := c.Queue()
+	if err != nil {
+		return err
+	}
+	info, err := a.Inspector.WithContext(c.R.Context()).WithMemorySamples(0).GetQueueInfo(queue)
+	if err != nil {
+		return err
+	}
+	j := NewJSON()
+	defer j.Free()
+	j.Open('{').Key("queue").queue(c, info)
+	j.Close('}')
+	return c.Send(http.StatusOK, j.Bytes())
+}
+
+func (j *JSON) queue(c *Call, q *asynq.QueueInfo) {
+	j.Open('{')
+	j.Key("name").String(q.Queue)
+	for _, n := range []struct {
+		name  string
+		value int
+	}{
+		{"size", q.Size}, {"pending", q.Pending}, {"active", q.Active}, {"scheduled", q.Scheduled}, {"retry", q.Retry},
+		{"archived", q.Archived}, {"completed", q.Completed}, {"aggregating", q.Aggregating}, {"groups", q.Groups},
+		{"processed_today", q.Processed}, {"failed_today", q.Failed}, {"processed_total", q.ProcessedTotal}, {"failed_total", q.FailedTotal},
+	} {
+		j.Key(n.name).Int(n.value)
+	}
+	j.Key("paused").Bool(q.Paused)
+	j.Key("latency").String(q.Latency.String())
+	if limit := c.Rules.Queues[q.Queue].MaxRun; limit > 0 {
+		j.Key("max_run").Int(limit)
+	}
+	j.Close('}')
+}
+
+func (a *API) pauseQueue(c *Call) error {
+	return a.setPaused(c, "pause", true, (*asynq.Inspector).PauseQueue)
+}
+
+func (a *API) resumeQueue(c *Call) error {
+	return a.setPaused(c, "resume", false, (*asynq.Inspector).UnpauseQueue)
+}
+
+func (a *API) setPaused(c *Call, what string, paused bool, do func(*asynq.Inspector, string) error) error {
+	queue, err := c.Queue()
+	if err != nil {
+		return err
+	}
+	i := a.Inspector.WithContext(c.R.Context())
+	if err := do(i, queue); err != nil {
+		info, unknown := i.WithMemorySamples(0).GetQueueInfo(queue)
+		if unknown != nil {
+			return unknown
+		}
+		if info.Paused != paused {
+			return err
+		}
+	} else {
+		a.audit(c, "queue."+what, queue, "")
+	}
+	c.W.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,159 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/asynq-go/asynq"
+)
+
+// ended reports whether nothing more becomes of a task by itself.
+func ended(t *asynq.TaskInfo) bool {
+	return t.State == asynq.TaskStateCompleted || t.State == asynq.TaskStateArchived
+}
+
+func (a *API) getTask(c *Call) error {
+	queue, err := c.Queue()
+	if err != nil {
+		return err
+	}
+	wait, err := c.Wait(c.R.URL.Query().Get("wait"))
+	if err != nil {
+		return wrongf("?wait", "%v", err)
+	}
+	id := c.R.PathValue("id")
+	info, err := a.Inspector.WithContext(c.R.Context()).GetTaskInfo(queue, id)
+	if err != nil {
+		return err
+	}
+	if wait > 0 && !ended(info) {
+		leave, err := a.Waiter(c)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		if info, err = a.await(c.R.Context(), queue, id, wait, info); err != nil {
+			return err
+		}
+	}
+	j := NewJSON()
+	defer j.Free()
+	j.Open('{').Key("task").Task(info, true)
+	j.Close('}')
+	return c.Send(http.StatusOK, j.Bytes())
+}
+
+// await waits for the end of a task, and tells what is known of it then.
+func (a *API) await(ctx context.Context, queue, id string, wait time.Duration, info *asynq.TaskInfo) (*asynq.TaskInfo, error) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	w := a.watcher.watch(queue, id)
+	defer w.leave()
+	for {
+		select {
+		case seen := <-w.news:
+			if errors.Is(seen.err, asynq.ErrTaskNotFound) || errors.Is(seen.err, asynq.ErrQueueNotFound) {
+				return nil, Problemf(http.StatusGone, KindGone, "the task has ended and was not kept, or was deleted: give it a retention to see how it ended")
+			}
+			if seen.err != nil {
+				continue // Redis may answer again before the time is up
+			}
+			if info = seen.info; ended(info) {
+				return info, nil
+			}
+		case <-timer.C:
+			return info, nil
+		case <-a.Ended.Done():
+			return info, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// change makes a change of a task.
+func (a *API) change(c *Call, what string, do func(i *asynq.Inspector, queue, id string) error) error {
+	queue, err := c.Queue()
+	if err != nil {
+		return err
+	}
+	id := c.R.PathValue("id")
+	i := a.Inspector.WithContext(c.R.Context())
+	if err := do(i, queue, id); err != nil {
+		return refused(i, queue, id, err)
+	}
+	a.audit(c, "task."+what, queue, id)
+	a.Hint(queue, id)
+	c.W.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// refused tells whether it was the task's state that did not let it be changed.
+func refused(i *asynq.Inspector, queue, id string, err error) error {
+	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
+		return err
+	}
+	if _, unknown := i.GetTaskInfo(queue, id); unknown == nil {
+		return Problemf(http.StatusConflict, KindState, "%v", err)
+	}
+	return err
+}
+
+func (a *API) deleteTask(c *Call) error {
+	return a.change(c, "delete", (*asynq.Inspector).DeleteTask)
+}
+
+func (a *API) runTask(c *Call) error {
+	return a.change(c, "run", (*asynq.Inspector).RunTask)
+}
+
+func (a *API) archiveTask(c *Call) error {
+	return a.change(c, "archive", (*asynq.Inspector).ArchiveTask)
+}
+
+func (a *API) rescheduleTask(c *Call) error {
+	var body struct {
+		At *time.Time `json:"at"`
+		In *Duration  `json:"in"`
+	}
+	if err := c.Decode(&body); err != nil {
+		return err
+	}
+	if (body.At == nil) == (body.In == nil) {
+		return wrongf("/at", "give either at or in")
+	}
+	at := body.At
+	if at == nil {
+		t := time.Now().Add(time.Duration(*body.In))
+		at = &t
+	}
+	return a.change(c, "reschedule", func(i *asynq.Inspector, queue, id string) error {
+		return i.Reschedule(c.R.Context(), queue, id, *at)
+	})
+}
+
+// cancelTask asks all who may be at work on a task with this ID. IDs are unique in queues only, and a token may be good for some queues
+// only: so the task must be active in this one.
+func (a *API) cancelTask(c *Call) error {
+	queue, err := c.Queue()
+	if err != nil {
+		return err
+	}
+	id := c.R.PathValue("id")
+	i := a.Inspector.WithContext(c.R.Context())
+	info, err := i.GetTaskInfo(queue, id)
+	if err != nil {
+		return err
+	}
+	if info.State != asynq.TaskStateActive {
+		return Problemf(http.StatusConflict, KindState, "the task is %v: only an active one can be canceled; delete or archive it", info.State)
+	}
+	if err := i.CancelProcessing(id); err != nil {
+		return err
+	}
+	a.audit(c, "task.cancel", queue, id)
+	c.W.WriteHeader(http.StatusAccepted)
+	return nil
+}

@@ -1,0 +1,237 @@
+package api
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/asynq-go/asynq"
+)
+
+// Duration is a time.Duration as text.
+type Duration time.Duration
+
+// UnmarshalJSON reads a duration such as "1h30m", which must not be negative.
+func (d *Duration) UnmarshalJSON(text []byte) error {
+	var s string
+	if json.Unmarshal(text, &s) != nil {
+		return errors.New(`a duration must be a string such as "30s" or "1h30m"`)
+	}
+	value, err := time.ParseDuration(s)
+	if err != nil {
+		return errors.New(strconv.Quote(s) + ` is no duration such as "30s" or "1h30m"`)
+	}
+	if value < 0 {
+		return errors.New("the duration " + s + " is less than zero")
+	}
+	*d = Duration(value)
+	return nil
+}
+
+// Data is any bytes, in the form that suits them: JSON, text, or base64.
+type Data struct {
+	JSON   json.RawMessage
+	Text   *string
+	Base64 *string
+}
+
+// Bytes are the bytes, with the exact text of JSON. name is that of the field with JSON.
+func (d *Data) Bytes(pointer, name string) ([]byte, *Problem) {
+	forms := 0
+	for _, given := range []bool{d.JSON != nil, d.Text != nil, d.Base64 != nil} {
+		if given {
+			forms++
+		}
+	}
+	switch {
+	case forms > 1:
+		return nil, wrongf(pointer+"/"+name, "give only one of %s, %s_text and %s_base64", name, name, name)
+	case d.JSON != nil:
+		return d.JSON, nil
+	case d.Text != nil:
+		return []byte(*d.Text), nil
+	case d.Base64 != nil:
+		data, err := base64.StdEncoding.DecodeString(*d.Base64)
+		if err != nil {
+			return nil, wrongf(pointer+"/"+name+"_base64", "this is not base64 (RFC 4648, with padding)")
+		}
+		return data, nil
+	}
+	return nil, nil
+}
+
+// JSON writes JSON by hand: payloads keep their exact text, and answers with many tasks are quick to make.
+type JSON struct{ buf []byte }
+
+var buffers = sync.Pool{New: func() any { return new(JSON) }}
+
+// NewJSON returns an empty one. Free it.
+func NewJSON() *JSON {
+	j := buffers.Get().(*JSON)
+	j.buf = j.buf[:0]
+	return j
+}
+
+// Free says that nobody needs its bytes any more.
+func (j *JSON) Free() {
+	if cap(j.buf) <= 1<<20 {
+		buffers.Put(j)
+	}
+}
+
+// Bytes are what was written, and a line break.
+func (j *JSON) Bytes() []byte {
+	j.buf = append(j.buf, '\n')
+	return j.buf
+}
+
+func (j *JSON) comma() {
+	if n := len(j.buf); n > 0 {
+		switch j.buf[n-1] {
+		case '{', '[', ':':
+		default:
+			j.buf = append(j.buf, ',')
+		}
+	}
+}
+
+// Open begins an object or a list: one of "{" and "[".
+func (j *JSON) Open(c byte) *JSON {
+	j.comma()
+	j.buf = append(j.buf, c)
+	return j
+}
+
+// Close ends it, with "}" or "]".
+func (j *JSON) Close(c byte) *JSON {
+	j.buf = append(j.buf, c)
+	return j
+}
+
+// Key begins a field.
+func (j *JSON) Key(name string) *JSON {
+	j.comma()
+	j.buf = append(append(append(j.buf, '"'), name...), '"', ':')
+	return j
+}
+
+// Raw writes a value that is JSON.
+func (j *JSON) Raw(value []byte) {
+	j.comma()
+	j.buf = append(j.buf, value...)
+}
+
+// String writes a text.
+func (j *JSON) String(s string) {
+	j.comma()
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			text, _ := json.Marshal(s) // a string: it cannot fail
+			j.buf = append(j.buf, text...)
+			return
+		}
+	}
+	j.buf = append(append(append(j.buf, '"'), s...), '"')
+}
+
+// Int writes a number.
+func (j *JSON) Int(n int) {
+	j.comma()
+	j.buf = strconv.AppendInt(j.buf, int64(n), 10)
+}
+
+// Bool writes true or false.
+func (j *JSON) Bool(b bool) {
+	j.comma()
+	j.buf = strconv.AppendBool(j.buf, b)
+}
+
+// Time writes a time, in UTC.
+func (j *JSON) Time(t time.Time) {
+	j.comma()
+	j.buf = append(t.UTC().AppendFormat(append(j.buf, '"'), time.RFC3339Nano), '"')
+}
+
+// Data writes the field name, name_text or name_base64, whichever suits the bytes.
+func (j *JSON) Data(name string, data []byte) {
+	switch {
+	case !utf8.Valid(data):
+		j.Key(name + "_base64").String(base64.StdEncoding.EncodeToString(data))
+	case json.Valid(data):
+		j.Key(name).Raw(data)
+	default:
+		j.Key(name + "_text").String(string(data))
+	}
+}
+
+// Headers writes the headers of a task, if it has any.
+func (j *JSON) Headers(headers map[string]string) {
+	if len(headers) == 0 {
+		return
+	}
+	j.Key("headers").Open('{')
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		j.String(name)
+		j.buf = append(j.buf, ':')
+		j.String(headers[name])
+	}
+	j.Close('}')
+}
+
+// Problem writes a problem.
+func (j *JSON) Problem(p *Problem) {
+	text, _ := json.Marshal(p) // strings and numbers: it cannot fail
+	j.Raw(text)
+}
+
+// Task writes all that is known of a task, with its data or without.
+func (j *JSON) Task(t *asynq.TaskInfo, data bool) {
+	j.Open('{')
+	j.Key("id").String(t.ID)
+	j.Key("queue").String(t.Queue)
+	j.Key("type").String(t.Type)
+	j.Key("state").String(t.State.String())
+	if data {
+		j.Data("payload", t.Payload)
+	}
+	j.Headers(t.Headers)
+	j.Key("max_retry").Int(t.MaxRetry)
+	j.Key("retried").Int(t.Retried)
+	if t.LastErr != "" {
+		j.Key("last_error").String(t.LastErr)
+	}
+	j.time("last_failed_at", t.LastFailedAt)
+	j.duration("timeout", t.Timeout)
+	j.time("deadline", t.Deadline)
+	j.duration("retention", t.Retention)
+	if t.Group != "" {
+		j.Key("group").String(t.Group)
+	}
+	j.time("next_process_at", t.NextProcessAt)
+	j.time("completed_at", t.CompletedAt)
+	if data && len(t.Result) > 0 {
+		j.Data("result", t.Result)
+	}
+	if t.IsOrphaned {
+		j.Key("orphaned").Bool(true)
+	}
+	j.Close('}')
+}
+
+func (j *JSON) time(name string, t time.Time) {
+	if !t.IsZero() {
+		j.Key(name).Time(t)
+	}
+}
+
+func (j *JSON) duration(name string, d time.Duration) {
+	if d != 0 {
+		j.Key(name).String(d.String())
+	}
+}

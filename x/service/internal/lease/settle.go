@@ -1,0 +1,201 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/service/internal/api"
+)
+
+// done, failed and released are what belongs to outcomes, as clients write it.
+type (
+	doneBody struct {
+		Result       json.RawMessage `json:"result"`
+		ResultText   *string         `json:"result_text"`
+		ResultBase64 *string         `json:"result_base64"`
+	}
+	failBody struct {
+		Error     string        `json:"error"`
+		RetryIn   *api.Duration `json:"retry_in"`
+		SkipRetry bool          `json:"skip_retry"`
+	}
+	outcome struct {
+		Lease   string `json:"lease"`
+		Outcome string `json:"outcome"`
+		doneBody
+		failBody
+	}
+)
+
+func (d *doneBody) given() bool {
+	return d.Result != nil || d.ResultText != nil || d.ResultBase64 != nil
+}
+
+func (f *failBody) given() bool { return f.Error != "" || f.RetryIn != nil || f.SkipRetry }
+
+// failure is an error with a worker's words, and what becomes of the task.
+type failure struct {
+	text string
+	wish error // nil: nothing special
+}
+
+func (f *failure) Error() string { return f.text }
+func (f *failure) Unwrap() error { return f.wish }
+
+// settlement is what an outcome means.
+func (o *outcome) settlement(pointer string) (s asynq.Settlement, p *api.Problem) {
+	wrong := func(field, detail string) (asynq.Settlement, *api.Problem) {
+		return s, api.Invalid(api.Wrong{Pointer: pointer + "/" + field, Detail: detail})
+	}
+	if o.Outcome != "done" && o.doneBody.given() {
+		return wrong("result", "only a task that is done has a result")
+	}
+	if o.Outcome != "fail" && o.failBody.given() {
+		return wrong("error", "error, retry_in and skip_retry belong to the outcome fail")
+	}
+	switch o.Outcome {
+	case "done":
+		s.Result, p = (&api.Data{JSON: o.Result, Text: o.ResultText, Base64: o.ResultBase64}).Bytes(pointer, "result")
+		return s, p
+	case "release":
+		s.Release = true
+		return s, nil
+	case "fail":
+		f := &failure{text: o.Error}
+		if f.text == "" {
+			f.text = "the worker gave no reason"
+		}
+		switch {
+		case o.SkipRetry && o.RetryIn != nil:
+			return wrong("retry_in", "give retry_in or skip_retry, not both")
+		case o.SkipRetry:
+			f.wish = asynq.SkipRetry
+		case o.RetryIn != nil:
+			f.wish = asynq.RetryAfter(time.Duration(*o.RetryIn))
+		}
+		s.Err = f
+		return s, nil
+	default:
+		return wrong("outcome", `the outcome is "done", "fail" or "release"`)
+	}
+}
+
+// settleTimeout is how long outcomes may take to get to Redis, while the client waits.
+const settleTimeout = 15 * time.Second
+
+func (a *API) settle(c *api.Call, outcomes []outcome, pointers []string) *results {
+	words := make([]string, len(outcomes))
+	for i := range outcomes {
+		words[i] = outcomes[i].Lease
+	}
+	r := a.findAll(c, words)
+	settlements := make([]asynq.Settlement, len(outcomes))
+	for i := range outcomes {
+		if r.errs[i] != nil {
+			continue
+		}
+		s, p := outcomes[i].settlement(pointers[i])
+		if p != nil {
+			r.leases[i], r.errs[i] = nil, p
+			continue
+		}
+		s.Lease = r.leases[i]
+		settlements[i] = s
+	}
+	// An outcome is worth more than the connection that it came over.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.R.Context()), settleTimeout)
+	defer cancel()
+	r.each(func(_ []*asynq.Lease, at []int) []error {
+		given := make([]asynq.Settlement, len(at))
+		for i, n := range at {
+			given[i] = settlements[n]
+		}
+		errs := a.taker.Settle(ctx, given...)
+		for i, err := range errs {
+			if err == nil {
+				a.api.Hint(given[i].Lease.Queue(), given[i].Lease.ID())
+			}
+		}
+		return errs
+	})
+	return r
+}
+
+func writeSettled(j *api.JSON, word string, p *api.Problem) {
+	j.Open('{')
+	j.Key("lease").String(word)
+	if p != nil {
+		j.Key("problem").Problem(p)
+	} else {
+		j.Key("ok").Bool(true)
+	}
+	j.Close('}')
+}
+
+func (a *API) settleAll(c *api.Call) error {
+	var body struct {
+		Outcomes []json.RawMessage `json:"outcomes"`
+	}
+	if err := c.Decode(&body); err != nil {
+		return err
+	}
+	if err := c.Count("outcomes", len(body.Outcomes)); err != nil {
+		return err
+	}
+	outcomes := make([]outcome, len(body.Outcomes))
+	pointers := make([]string, len(body.Outcomes))
+	for i, text := range body.Outcomes {
+		pointers[i] = "/outcomes/" + strconv.Itoa(i)
+		if p := api.Unmarshal(text, pointers[i], &outcomes[i]); p != nil {
+			return p // without its lease, there is nothing to tell it of
+		}
+	}
+	r := a.settle(c, outcomes, pointers)
+	j := api.NewJSON()
+	defer j.Free()
+	j.Open('{').Key("results").Open('[')
+	for i := range outcomes {
+		writeSettled(j, outcomes[i].Lease, a.problem(c, nil, r.errs[i]))
+	}
+	j.Close(']').Close('}')
+	return c.Send(http.StatusOK, j.Bytes())
+}
+
+func (a *API) settleOne(c *api.Call, o outcome) error {
+	o.Lease = c.R.PathValue("lease")
+	r := a.settle(c, []outcome{o}, []string{""})
+	if p := a.problem(c, nil, r.errs[0]); p != nil {
+		return p
+	}
+	j := api.NewJSON()
+	defer j.Free()
+	writeSettled(j, o.Lease, nil)
+	return c.Send(http.StatusOK, j.Bytes())
+}
+
+func (a *API) doneOne(c *api.Call) error {
+	o := outcome{Outcome: "done"}
+	if err := c.Decode(&o.doneBody); err != nil {
+		return err
+	}
+	return a.settleOne(c, o)
+}
+
+func (a *API) failOne(c *api.Call) error {
+	o := outcome{Outcome: "fail"}
+	if err := c.Decode(&o.failBody); err != nil {
+		return err
+	}
+	return a.settleOne(c, o)
+}
+
+func (a *API) releaseOne(c *api.Call) error {
+	if err := c.Decode(&struct{}{}); err != nil {
+		return err
+	}
+	return a.settleOne(c, outcome{Outcome: "release"})
+}
