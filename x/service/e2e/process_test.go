@@ -47,7 +47,7 @@ type process struct {
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(name, args...), done: make(chan struct{})}
-	out, err := os.CreateTemp(t.TempDir(), "out")
+	out, err := os.OpenFile(filepath.Join(t.TempDir(), "out"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func start(t *testing.T, env []string, name string, args ...string) *process {
 }
 
 // tail is the end of a long text.
-func tail(text []byte) []byte { return text[max(0, len(text)-4000):] }
+func tail(text []byte) []byte { return text[max(0, len(text)-16_000):] }
 
 // wait waits until the process has ended by itself, without an error.
 func (p *process) wait(t *testing.T) {

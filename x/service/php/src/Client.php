@@ -13,6 +13,7 @@ use Asynq\Exception\Unavailable;
  * Talks to the queue service. One client keeps one connection: do not share it between processes.
  *
  * What is not answered is sent again, for retryFor seconds in all. That is safe: a task has an ID, by which the service knows it again.
+ * A change that was made, but not answered, meets itself when it is repeated: delete() may throw NotFound then, run() and archive() WrongState.
  * All methods throw an AsynqException: a ProblemException if the service refuses, a ConnectionException if it cannot be reached.
  */
 final class Client

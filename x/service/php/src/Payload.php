@@ -47,6 +47,7 @@ final readonly class Payload
     public static function of(object $from, string $name): mixed
     {
         return match (true) {
+            ($from->{$name . '_text'} ?? null) === '' => null, // what has no bytes is none
             isset($from->{$name . '_text'}) => self::text($from->{$name . '_text'}),
             isset($from->{$name . '_base64'}) => self::bytes((string) base64_decode($from->{$name . '_base64'}, true)),
             default => $from->{$name} ?? null,

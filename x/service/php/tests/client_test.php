@@ -20,7 +20,7 @@ return [
         $got = client()->get($info->queue, 'a/b?c d');
         same(['user' => 42, 'tags' => [], 'map' => [], 'f' => 1.0, 'text' => 'ä/€'], $got->payload, 'payload');
         same(['trace' => 'x'], $got->headers, 'headers');
-        same($at->getTimestamp(), $got->nextProcessAt?->getTimestamp(), 'time');
+        same(true, abs($at->getTimestamp() - $got->nextProcessAt?->getTimestamp()) <= 1, 'time');
         same($info->id, client()->enqueue($task)->id, 'the same again');
         throws(Exception\TaskIdConflict::class, static fn () => client()->enqueue(new NewTask($type, 'other', id: 'a/b?c d', queue: $info->queue)));
     },
@@ -42,13 +42,13 @@ return [
         $type = fresh('batch');
         $tasks = static function () use ($type): iterable {
             for ($n = 0; $n < 1500; $n++) {
-                yield $n === 1200 ? new NewTask($type, $n, processIn: 'soon') : new NewTask($type, $n, id: "$n");
+                yield $n === 1200 ? new NewTask($type, $n, maxRetry: -1) : new NewTask($type, $n, id: "$n");
             }
         };
         $results = client()->enqueueBatch($tasks());
         same(1500, count($results), 'results');
         same('1499', $results[1499]->id, 'the last one');
-        same('/tasks/200/process_in', $results[1200]->problems[0]['pointer'] ?? null, 'the wrong one: ' . $results[1200]->getMessage());
+        same('/tasks/200/max_retry', $results[1200]->problems[0]['pointer'] ?? null, 'the wrong one: ' . $results[1200]->getMessage());
         same(1499, client()->stats($type)->pending, 'pending');
         same([], client()->enqueueBatch([]), 'no tasks');
     },
@@ -68,19 +68,18 @@ return [
         $c->reschedule($type, 'x', new DateTimeImmutable('+3 hours'));
         same(true, $c->get($type, 'x')->nextProcessAt > new DateTimeImmutable('+170 minutes'), 'rescheduled to');
         throws(Exception\WrongState::class, static fn () => $c->cancel($type, 'x'));
-        $once = client(retryFor: 0); // repeated, these meet what the first one has done
         $sure = static function (callable $do, callable $done): void {
             while (!$done()) {
                 try {
                     $do();
-                } catch (Exception\ConnectionException) {
+                } catch (Exception\NotFound | Exception\WrongState) { // it was repeated
                 }
             }
         };
         $state = static fn (): string => $c->get($type, 'x')->state;
-        $sure(static fn () => $once->run($type, 'x'), static fn () => $state() === 'pending');
-        $sure(static fn () => $once->archive($type, 'x'), static fn () => $state() === 'archived');
-        $sure(static fn () => $once->delete($type, 'x'), static fn () => $c->stats($type)->size === 0);
+        $sure(static fn () => $c->run($type, 'x'), static fn () => $state() === 'pending');
+        $sure(static fn () => $c->archive($type, 'x'), static fn () => $state() === 'archived');
+        $sure(static fn () => $c->delete($type, 'x'), static fn () => $c->stats($type)->size === 0);
         throws(Exception\NotFound::class, static fn () => $c->get($type, 'x'));
         throws(Exception\NotFound::class, static fn () => $c->stats(fresh('nowhere')));
     },
@@ -102,8 +101,8 @@ return [
         same(403, throws(Exception\AccessDenied::class, static fn () => client('ASYNQ_READ_TOKEN')->enqueue(new NewTask($type)))->status);
         $stranger = new Asynq\Client(getenv('ASYNQ_URL'), 'nobody-knows-this-token');
         same(401, throws(Exception\AccessDenied::class, static fn () => $stranger->queues())->status);
-        $e = throws(Exception\InvalidRequest::class, static fn () => client()->enqueue(new NewTask($type, timeout: 'soon')));
-        same('/timeout', $e->problems[0]['pointer'] ?? null, 'pointer: ' . $e->getMessage());
+        $e = throws(Exception\InvalidRequest::class, static fn () => client()->enqueue(new NewTask($type, maxRetry: -1)));
+        same('/max_retry', $e->problems[0]['pointer'] ?? null, 'pointer: ' . $e->getMessage());
         throws(Exception\ConnectionException::class, static fn () => (new Asynq\Client('http://127.0.0.1:1', 'x', retryFor: 0))->queues());
         throws(InvalidArgumentException::class, static fn () => new Asynq\Client('queue.example.com', 'x'));
     },

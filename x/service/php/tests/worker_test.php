@@ -135,8 +135,8 @@ return [
     },
 
     'a killed heartbeat is started again' => static function (): void {
-        if (!is_executable('/usr/bin/pkill') && !is_dir('/proc')) {
-            return;
+        if (!is_dir('/proc') || !function_exists('posix_kill')) {
+            return; // there is no way to find it
         }
         $type = fresh('beats');
         client()->enqueue(new NewTask($type, id: 'x', retention: '1h'));
@@ -147,7 +147,7 @@ return [
             });
             same(1, count($own), 'children');
             posix_kill((int) basename(dirname(current($own))), SIGKILL);
-            for ($end = microtime(true) + 4.5; microtime(true) < $end; usleep(10_000)) {
+            for ($end = microtime(true) + 3; microtime(true) < $end; usleep(10_000)) {
                 $task->check();
             }
             return $task->attempt;
