@@ -159,6 +159,11 @@ func (c *Config) Check() error {
 		wrong("client certificates need TLS: give a certificate and its key as well")
 	}
 	errs = append(errs, c.Limits.check()...)
+	if c.UI != nil && c.RedisConnOpt != nil {
+		if err := c.ui(c.RedisConnOpt).Check(); err != nil {
+			wrong("the web UI: %w", err)
+		}
+	}
 	if len(errs) > 0 {
 		return fmt.Errorf("service: %w", errors.Join(errs...))
 	}
@@ -185,6 +190,15 @@ func (l *Limits) check() (errs []error) {
 }
 
 func (l *Limits) rate() auth.Rate { return auth.Rate{Requests: l.RatePerToken, Burst: l.Burst} }
+
+// ui are the options of the web UI.
+func (c *Config) ui(r asynq.RedisConnOpt) web.Options {
+	opts := *c.UI
+	opts.RedisConnOpt = r
+	opts.RootPath = or(opts.RootPath, "/ui")
+	opts.Logger = or(opts.Logger, c.Logger)
+	return opts
+}
 
 // rules are what the API goes by.
 func (c *Config) rules() *api.Rules {

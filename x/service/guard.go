@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -46,8 +47,11 @@ func (s *Service) guarded(route api.Route) http.HandlerFunc {
 			return
 		}
 		if err := route.Handler(&api.Call{W: w, R: r, Who: who, Rules: set.rules}); err != nil {
+			if r.Context().Err() != nil || errors.Is(err, api.ErrClientGone) {
+				return // nobody is there to be told
+			}
 			p := api.ProblemOf(err)
-			if p.Status >= http.StatusInternalServerError && r.Context().Err() == nil {
+			if p.Status >= http.StatusInternalServerError {
 				s.log.Warn("request failed", "method", r.Method, "path", r.URL.Path, "token", who.Name, "status", p.Status, "error", err)
 			}
 			api.Fail(w, p)

@@ -50,10 +50,11 @@ func (s *Service) Serve(l net.Listener) error {
 			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.tls.Load(), nil },
 		})
 	}
-	// There is no timeout for answers: they may have to wait, and each waits only for so long. That for bodies is Call.Body's.
+	// There is no timeout for answers: they may have to wait, and each waits only for so long. Those for
+	// reading bodies and writing answers are Call's.
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 	s.mu.Lock()
 	if s.state.Load() == stateClosed {

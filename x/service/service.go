@@ -37,8 +37,8 @@ type Service struct {
 	leases    *lease.API
 	keeper    *keeper
 	mux       *http.ServeMux
+	patterns  []string // of the mux
 	ui        *web.Handler
-	uiRoot    string
 
 	settings atomic.Pointer[settings]
 	tls      atomic.Pointer[tls.Config]
@@ -95,7 +95,12 @@ func New(cfg Config) (*Service, error) {
 		Client: s.client, Inspector: s.inspector, Log: s.log, Touch: s.keeper.touch, Ended: s.ended,
 	})
 	s.leases = lease.New(lease.Config{Taker: s.taker, API: s.api})
-	s.routes(cfg)
+	s.routes(&cfg)
+	if cfg.UI != nil {
+		opts := cfg.ui(shared)
+		s.ui = web.New(opts)
+		s.mux.Handle(opts.RootPath+"/", s.ui)
+	}
 	return s, nil
 }
 
@@ -116,15 +121,15 @@ func prepare(cfg Config, before *auth.Keyring) (*settings, *tls.Config, error) {
 }
 
 // routes says who answers what.
-func (s *Service) routes(cfg Config) {
+func (s *Service) routes(cfg *Config) {
 	for _, r := range append(s.api.Routes(), s.leases.Routes()...) {
-		s.mux.HandleFunc(r.Pattern, s.guarded(r))
+		s.handle(r.Pattern, s.guarded(r))
 	}
 	if !cfg.NoMetrics {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(metrics.NewCollector(s.inspector, metrics.CollectorOptions{}))
 		handler := metrics.Handler(s.inspector, registry)
-		s.mux.HandleFunc("GET /metrics", s.guarded(api.Route{Scope: auth.Read, Handler: func(c *api.Call) error {
+		s.handle("GET /metrics", s.guarded(api.Route{Scope: auth.Read, Handler: func(c *api.Call) error {
 			if !c.Who.SeesAll() {
 				return api.Problemf(http.StatusForbidden, api.KindForbidden, `metrics are about all queues: the token %q is not good for "*"`, c.Who.Name)
 			}
@@ -132,18 +137,15 @@ func (s *Service) routes(cfg Config) {
 			return nil
 		}}))
 	}
-	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
-	s.mux.HandleFunc("GET /readyz", s.ready)
-	s.mux.HandleFunc("GET /openapi.json", api.OpenAPI)
+	s.handle("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	s.handle("GET /readyz", s.ready)
+	s.handle("GET /openapi.json", api.OpenAPI)
 	s.mux.HandleFunc("/", s.missing)
-	if cfg.UI != nil {
-		opts := *cfg.UI
-		opts.RedisConnOpt = cfg.RedisConnOpt
-		opts.RootPath = or(opts.RootPath, "/ui")
-		opts.Logger = or(opts.Logger, s.log)
-		s.ui = web.New(opts)
-		s.mux.Handle(opts.RootPath+"/", s.ui)
-	}
+}
+
+func (s *Service) handle(pattern string, handler http.HandlerFunc) {
+	s.patterns = append(s.patterns, pattern)
+	s.mux.HandleFunc(pattern, handler)
 }
 
 // ServeHTTP answers a request. Before Start and after Shutdown it answers that the service is not available.

@@ -4,6 +4,7 @@ package api
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"sync/atomic"
 
 	"github.com/asynq-go/asynq"
@@ -57,10 +58,13 @@ func (a *API) Routes() []Route {
 func (a *API) Waiter(c *Call) (leave func(), err error) {
 	if a.waiting.Add(1) > int64(c.Rules.MaxWaiting) {
 		a.waiting.Add(-1)
-		return nil, Problemf(503, KindUnavailable, "too many requests wait: try again")
+		return nil, Problemf(http.StatusServiceUnavailable, KindUnavailable, "too many requests wait: try again")
 	}
 	return func() { a.waiting.Add(-1) }, nil
 }
+
+// Waiting is how many requests wait.
+func (a *API) Waiting() int { return int(a.waiting.Load()) }
 
 // audit logs a change.
 func (a *API) audit(c *Call, what, queue, id string) {

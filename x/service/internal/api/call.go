@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -114,6 +116,9 @@ func Unmarshal(body []byte, pointer string, into any) *Problem {
 		if wrongType.Field != "" {
 			pointer += "/" + strings.ReplaceAll(wrongType.Field, ".", "/")
 		}
+		if should := expected(wrongType.Type); should != "" {
+			return wrongf(pointer, "%s", should)
+		}
 		return wrongf(pointer, "this must not be a JSON %s", wrongType.Value)
 	case errors.As(err, &syntax):
 		return wrongf(pointer, "the body is not JSON: %v, at byte %d", err, syntax.Offset)
@@ -144,12 +149,28 @@ func (c *Call) Wait(text string) (time.Duration, error) {
 	return min(wait, c.Rules.MaxWait), nil
 }
 
-// Send answers with JSON. An error means that the client has not got it all.
+// sendTimeout is how long a client may take to read an answer.
+const sendTimeout = 30 * time.Second
+
+// ErrClientGone says that the client has not got its answer, or not all of it.
+var ErrClientGone = errors.New("the client has gone")
+
+// Send answers with JSON. The error is ErrClientGone.
 func (c *Call) Send(status int, body []byte) error {
 	h := c.W.Header()
 	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
+	// The deadline must not outlive the answer: the connection is kept for others, which may have to wait.
+	control := http.NewResponseController(c.W)
+	_ = control.SetWriteDeadline(time.Now().Add(sendTimeout)) // a recorder of tests has none
+	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	c.W.WriteHeader(status)
-	_, err := c.W.Write(body)
-	return err
+	if _, err := c.W.Write(body); err != nil {
+		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	}
+	if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	}
+	return nil
 }

@@ -26,9 +26,9 @@ type newTask struct {
 	Headers       map[string]string `json:"headers"`
 	MaxRetry      *int              `json:"max_retry"`
 	Timeout       *Duration         `json:"timeout"`
-	Deadline      *time.Time        `json:"deadline"`
+	Deadline      *Time             `json:"deadline"`
 	UniqueFor     *Duration         `json:"unique_for"`
-	ProcessAt     *time.Time        `json:"process_at"`
+	ProcessAt     *Time             `json:"process_at"`
 	ProcessIn     *Duration         `json:"process_in"`
 	Retention     *Duration         `json:"retention"`
 	Group         *string           `json:"group"`
@@ -91,7 +91,7 @@ func (n *newTask) check(c *Call, pointer string) (*order, *Problem) {
 		opts = append(opts, asynq.Timeout(time.Duration(*n.Timeout)))
 	}
 	if n.Deadline != nil {
-		opts = append(opts, asynq.Deadline(*n.Deadline))
+		opts = append(opts, asynq.Deadline(n.Deadline.Time))
 	}
 	if n.Retention != nil {
 		opts = append(opts, asynq.Retention(time.Duration(*n.Retention)))
@@ -100,7 +100,7 @@ func (n *newTask) check(c *Call, pointer string) (*order, *Problem) {
 	case n.ProcessAt != nil && n.ProcessIn != nil:
 		add("process_in", "give process_at or process_in, not both")
 	case n.ProcessAt != nil:
-		opts = append(opts, asynq.ProcessAt(*n.ProcessAt))
+		opts = append(opts, asynq.ProcessAt(n.ProcessAt.Time))
 	case n.ProcessIn != nil:
 		opts = append(opts, asynq.ProcessIn(time.Duration(*n.ProcessIn)))
 	}

@@ -90,16 +90,18 @@ func (a *API) setPaused(c *Call, what string, paused bool, do func(*asynq.Inspec
 	if err != nil {
 		return err
 	}
-	i := a.Inspector.WithContext(c.R.Context())
-	if err := do(i, queue); err != nil {
-		info, unknown := i.WithMemorySamples(0).GetQueueInfo(queue)
-		if unknown != nil {
-			return unknown
+	// A queue that there is none of could be paused, too: it is more likely that its name is wrong.
+	i := a.Inspector.WithContext(c.R.Context()).WithMemorySamples(0)
+	info, err := i.GetQueueInfo(queue)
+	if err != nil {
+		return err
+	}
+	if info.Paused != paused {
+		if err := do(i, queue); err != nil {
+			if info, unknown := i.GetQueueInfo(queue); unknown != nil || info.Paused != paused {
+				return err
+			} // somebody else has done it
 		}
-		if info.Paused != paused {
-			return err
-		}
-	} else {
 		a.audit(c, "queue."+what, queue, "")
 	}
 	c.W.WriteHeader(http.StatusNoContent)

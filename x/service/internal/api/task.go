@@ -115,8 +115,8 @@ func (a *API) archiveTask(c *Call) error {
 
 func (a *API) rescheduleTask(c *Call) error {
 	var body struct {
-		At *time.Time `json:"at"`
-		In *Duration  `json:"in"`
+		At *Time     `json:"at"`
+		In *Duration `json:"in"`
 	}
 	if err := c.Decode(&body); err != nil {
 		return err
@@ -124,13 +124,14 @@ func (a *API) rescheduleTask(c *Call) error {
 	if (body.At == nil) == (body.In == nil) {
 		return wrongf("/at", "give either at or in")
 	}
-	at := body.At
-	if at == nil {
-		t := time.Now().Add(time.Duration(*body.In))
-		at = &t
+	var at time.Time
+	if body.At != nil {
+		at = body.At.Time
+	} else {
+		at = time.Now().Add(time.Duration(*body.In))
 	}
 	return a.change(c, "reschedule", func(i *asynq.Inspector, queue, id string) error {
-		return i.Reschedule(c.R.Context(), queue, id, *at)
+		return i.Reschedule(c.R.Context(), queue, id, at)
 	})
 }
 

@@ -3,8 +3,8 @@ package api
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -20,18 +20,41 @@ type Duration time.Duration
 // UnmarshalJSON reads a duration such as "1h30m", which must not be negative.
 func (d *Duration) UnmarshalJSON(text []byte) error {
 	var s string
-	if json.Unmarshal(text, &s) != nil {
-		return errors.New(`a duration must be a string such as "30s" or "1h30m"`)
+	if err := json.Unmarshal(text, &s); err == nil {
+		if value, err := time.ParseDuration(s); err == nil && value >= 0 {
+			*d = Duration(value)
+			return nil
+		}
 	}
-	value, err := time.ParseDuration(s)
-	if err != nil {
-		return errors.New(strconv.Quote(s) + ` is no duration such as "30s" or "1h30m"`)
+	return misread[Duration](text)
+}
+
+// Time is a time.Time as RFC 3339 has it.
+type Time struct{ time.Time }
+
+// UnmarshalJSON reads a time such as "2026-01-02T15:04:05Z".
+func (t *Time) UnmarshalJSON(text []byte) error {
+	if t.Time.UnmarshalJSON(text) == nil {
+		return nil
 	}
-	if value < 0 {
-		return errors.New("the duration " + s + " is less than zero")
+	return misread[Time](text)
+}
+
+// misread is the error that lets the decoder tell where the text is.
+func misread[T any](text []byte) error {
+	return &json.UnmarshalTypeError{Value: string(text), Type: reflect.TypeFor[T]()}
+}
+
+// expected says what should be there, for those types that read themselves.
+func expected(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[Duration]():
+		return `this must be a duration such as "30s" or "1h30m", and not less than zero`
+	case reflect.TypeFor[Time]():
+		return `this must be a time such as "2026-01-02T15:04:05Z"`
+	default:
+		return ""
 	}
-	*d = Duration(value)
-	return nil
 }
 
 // Data is any bytes, in the form that suits them: JSON, text, or base64.

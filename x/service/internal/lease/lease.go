@@ -122,14 +122,9 @@ func (a *API) hand(c *api.Call, leases []*asynq.Lease, worker string) error {
 	j.Close(']').Close('}')
 	err := c.R.Context().Err()
 	if err == nil {
-		if err = c.Send(http.StatusOK, j.Bytes()); err == nil {
-			err = http.NewResponseController(c.W).Flush()
-		}
+		err = c.Send(http.StatusOK, j.Bytes())
 	}
-	if err == nil || errors.Is(err, http.ErrNotSupported) {
-		return nil
-	}
-	if len(leases) > 0 {
+	if err != nil && len(leases) > 0 {
 		a.undo(c, leases, worker, err)
 	}
 	return nil // nobody is there to be told

@@ -1,0 +1,229 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/service"
+)
+
+func TestEnqueueWithAllOptions(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newSite(t, opt, nil)
+		r := s.call("POST", "/v1/tasks", `{"type":"report","queue":"q/1","id":"a b","payload": {"n": 1.0,  "s":"<&>"},"headers":{"trace":"x"},
+			"max_retry":3,"timeout":"1m","deadline":"2100-01-02T03:04:05Z","process_at":"2099-01-02T03:04:05+01:00","retention":"1h","unique_for":"10s"}`).want(201)
+		if got, want := r.header.Get("Location"), "/v1/queues/q%2F1/tasks/a%20b"; got != want {
+			t.Errorf("location %q, want %q", got, want)
+		}
+		if r.str("task", "state") != "scheduled" || strings.Contains(string(r.body), "payload") {
+			t.Errorf("answer: %s", r.body)
+		}
+		info, err := s.inspector().GetTaskInfo("q/1", "a b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := string(info.Payload), `{"n": 1.0,  "s":"<&>"}`; got != want {
+			t.Errorf("payload %q, want %q", got, want)
+		}
+		if info.Type != "report" || info.Headers["trace"] != "x" || info.MaxRetry != 3 || info.Timeout != time.Minute || info.Retention != time.Hour ||
+			!info.Deadline.Equal(time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC)) || !info.NextProcessAt.Equal(time.Date(2099, 1, 2, 2, 4, 5, 0, time.UTC)) {
+			t.Errorf("task: %+v", info)
+		}
+		got := s.call("GET", r.header.Get("Location"), "").want(200)
+		for field, want := range map[string]any{
+			"id": "a b", "queue": "q/1", "type": "report", "state": "scheduled", "timeout": "1m0s", "retention": "1h0m0s", "deadline": "2100-01-02T03:04:05Z",
+			"next_process_at": "2099-01-02T02:04:05Z", "max_retry": 3.0, "retried": 0.0,
+		} {
+			if is := got.get("task", field); is != want {
+				t.Errorf("%s is %v, want %v", field, is, want)
+			}
+		}
+		if !strings.Contains(string(got.body), `"payload":{"n": 1.0,  "s":"<&>"}`) {
+			t.Errorf("the payload has lost its text: %s", got.body)
+		}
+		s.call("POST", "/v1/tasks", `{"type":"report","queue":"q/1","payload": {"n": 1.0,  "s":"<&>"},"unique_for":"1s"}`).problem(409, "duplicate-task")
+	})
+}
+
+func TestPayloadForms(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, fakeRedis(t), nil)
+	for _, c := range []struct{ sent, kept, back string }{
+		{`"payload":null`, `null`, `"payload":null`},
+		{`"payload":"é"`, `"é"`, `"payload":"é"`},
+		{`"payload_text":"no json"`, `no json`, `"payload_text":"no json"`},
+		{`"payload_text":"[1]"`, `[1]`, `"payload":[1]`},
+		{`"payload_text":""`, ``, `"payload_text":""`},
+		{`"payload_base64":"/wD/"`, "\xff\x00\xff", `"payload_base64":"/wD/"`},
+		{`"payload_base64":"IsOpIg=="`, `"é"`, `"payload":"é"`},
+		{`"retention":"1s"`, ``, `"payload_text":""`},
+	} {
+		r := s.call("POST", "/v1/tasks", `{"type":"t",`+c.sent+`}`).want(201)
+		info, err := s.inspector().GetTaskInfo("t", r.str("task", "id"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(info.Payload) != c.kept {
+			t.Errorf("%s: kept %q, want %q", c.sent, info.Payload, c.kept)
+		}
+		if got := string(s.call("GET", r.header.Get("Location"), "").want(200).body); !strings.Contains(got, c.back) {
+			t.Errorf("%s: came back as %s, want %s", c.sent, got, c.back)
+		}
+	}
+}
+
+func TestEnqueueRefuses(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, fakeRedis(t), func(c *service.Config) { c.Limits.MaxBody = 10_000; c.Limits.MaxBatch = 3 })
+	for _, c := range []struct{ body, pointer string }{
+		{`{`, ""},
+		{`[]`, ""},
+		{`{"type":"t"} x`, ""},
+		{"{\"type\":\"\xff\"}", ""},
+		{`{}`, "/type"},
+		{`{"type":" "}`, "/type"},
+		{`{"type":"t","surprise/~":1}`, "/surprise~1~0"},
+		{`{"type":7}`, "/type"},
+		{`{"type":"t","headers":{"a":1}}`, "/headers"},
+		{`{"type":"t","queue":"  "}`, "/queue"},
+		{`{"type":"t","queue":"}x"}`, "/queue"},
+		{`{"type":"}x"}`, "/queue"},
+		{`{"type":"t","id":""}`, "/id"},
+		{`{"type":"t","group":""}`, "/group"},
+		{`{"type":"t","max_retry":-1}`, "/max_retry"},
+		{`{"type":"t","timeout":5}`, "/timeout"},
+		{`{"type":"t","timeout":"-5s"}`, "/timeout"},
+		{`{"type":"t","timeout":"5 s"}`, "/timeout"},
+		{`{"type":"t","deadline":"tomorrow"}`, "/deadline"},
+		{`{"type":"t","unique_for":"0s"}`, "/unique_for"},
+		{`{"type":"t","process_in":"1s","process_at":"2099-01-02T03:04:05Z"}`, "/process_in"},
+		{`{"type":"t","payload":1,"payload_text":"1"}`, "/payload"},
+		{`{"type":"t","payload_base64":"_"}`, "/payload_base64"},
+	} {
+		r := s.call("POST", "/v1/tasks", c.body).problem(400, "invalid-request")
+		if got := r.str("errors", 0, "pointer"); !strings.HasPrefix(got, c.pointer) || r.str("errors", 0, "detail") == "" {
+			t.Errorf("%s: pointer %q, want %q: %s", c.body, got, c.pointer, r.body)
+		}
+	}
+	s.call("POST", "/v1/tasks", `{"type":"t","payload":"`+strings.Repeat("x", 10_000)+`"}`).problem(413, "too-large")
+	s.call("POST", "/v1/tasks/batch", `{"tasks":[{},{},{},{}]}`).problem(413, "too-large")
+	if queues, err := s.inspector().Queues(); err != nil || len(queues) > 0 && queues[0] != "default" {
+		t.Errorf("queues: %q, %v", queues, err)
+	}
+}
+
+func TestSameIDAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newSite(t, opt, nil)
+		const task = `{"type":"t","id":"1","payload":[1],"unique_for":"1h"}`
+		s.call("POST", "/v1/tasks", task).want(201)
+		r := s.call("POST", "/v1/tasks", task).want(200)
+		if r.str("task", "id") != "1" || r.header.Get("Location") != "" {
+			t.Errorf("answer: %s", r.body)
+		}
+		s.call("POST", "/v1/tasks", `{"type":"t","id":"1","payload":[2]}`).problem(409, "task-id-conflict")
+		s.call("POST", "/v1/tasks", `{"type":"u","queue":"t","id":"1","payload":[1]}`).problem(409, "task-id-conflict")
+		s.call("POST", "/v1/tasks", `{"type":"t","id":"2","payload":[1],"unique_for":"1h"}`).problem(409, "duplicate-task")
+	})
+}
+
+// Of many clients that enqueue the same ID at once, one makes the task and all get it.
+func TestSameIDAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newSite(t, opt, nil)
+		for round := range 10 {
+			var made, found atomic.Int32
+			var group sync.WaitGroup
+			for i := range 8 {
+				group.Go(func() {
+					path, body := "/v1/tasks", fmt.Sprintf(`{"type":"t","id":"%d","payload":%d}`, round, round)
+					if i%2 == 0 {
+						path, body = path+"/batch", `{"tasks":[`+body+`]}`
+					}
+					r, err := s.try(context.Background(), all, "POST", path, body)
+					switch {
+					case err != nil:
+						t.Error(err)
+					case r.status == http.StatusCreated, strings.Contains(string(r.body), `"created":true`):
+						made.Add(1)
+					case strings.Contains(string(r.body), `"task":`):
+						found.Add(1)
+					default:
+						t.Errorf("%d %s", r.status, r.body)
+					}
+				})
+			}
+			group.Wait()
+			if made.Load() != 1 || found.Load() != 7 {
+				t.Fatalf("made %d times, found %d times", made.Load(), found.Load())
+			}
+		}
+	})
+}
+
+func TestBatch(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newSite(t, opt, nil)
+		r := s.callAs(email, "POST", "/v1/tasks/batch", `{"tasks":[
+			{"type":"email:a","id":"1"},
+			{"type":"email:a","id":"1"},
+			{"type":"sms","id":"2"},
+			{"type":"email:a","id":"1","payload":7},
+			{"type":"email:a","colour":"red"},
+			{"type":"email:a","id":""},
+			{"type":"x","queue":"email:b"},
+			null]}`).want(200)
+		if n := len(r.list("results")); n != 8 {
+			t.Fatalf("%d results: %s", n, r.body)
+		}
+		for i, want := range []string{"made", "found", "forbidden", "task-id-conflict", "invalid-request", "invalid-request", "made", "invalid-request"} {
+			got := "made"
+			if r.get("results", i, "problem") != nil {
+				got = strings.TrimPrefix(r.str("results", i, "problem", "type"), "urn:asynq:problem:")
+			} else if r.get("results", i, "created") != true {
+				got = "found"
+			}
+			if got != want {
+				t.Errorf("task %d: %s, want %s", i, got, want)
+			}
+		}
+		if got := r.str("results", 4, "problem", "errors", 0, "pointer"); got != "/tasks/4/colour" {
+			t.Errorf("pointer %q", got)
+		}
+		s.call("POST", "/v1/tasks/batch", `{"tasks":[]}`).want(200)
+	})
+}
+
+func TestQueueOfTypeAndDefaults(t *testing.T) {
+	t.Parallel()
+	retries, hour := 2, time.Hour
+	s := newSite(t, fakeRedis(t), func(c *service.Config) {
+		c.OnlyQueues = true
+		c.Queues = map[string]service.QueueConfig{"mail": {MaxRetry: &retries, Timeout: &hour, Retention: &hour}, "fax": {}, "plain": {}}
+		c.TaskQueues = map[string]string{"mail:*": "mail", "mail:by:fax*": "fax"}
+	})
+	for typename, want := range map[string]string{"mail:x": "mail", "mail:by:fax:1": "fax", "plain": "plain"} {
+		if got := s.call("POST", "/v1/tasks", `{"type":"`+typename+`"}`).want(201).str("task", "queue"); got != want {
+			t.Errorf("%s went to %q, want %q", typename, got, want)
+		}
+	}
+	r := s.call("POST", "/v1/tasks", `{"type":"mail:x","retention":"0s"}`).want(201)
+	info, err := s.inspector().GetTaskInfo("mail", r.str("task", "id"))
+	if err != nil || info.MaxRetry != 2 || info.Timeout != hour || info.Retention != 0 {
+		t.Errorf("task: %+v, %v", info, err)
+	}
+	s.call("POST", "/v1/tasks", `{"type":"other"}`).problem(404, "queue-not-found")
+	s.call("POST", "/v1/take", `{"queues":["other"]}`).problem(404, "queue-not-found")
+	s.call("GET", "/v1/queues/other", "").problem(404, "queue-not-found")
+	if _, err := s.inspector().GetQueueInfo("other"); !errors.Is(err, asynq.ErrQueueNotFound) {
+		t.Errorf("queue other: %v", err)
+	}
+}

@@ -1,0 +1,276 @@
+package service_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/service"
+)
+
+// The secrets of the tokens of tests.
+const (
+	all   = "all-all-all-all-all"
+	email = "email-email-email"
+)
+
+// site is a service with a Redis of its own.
+type site struct {
+	t       testing.TB
+	redis   asynq.RedisConnOpt
+	service *service.Service
+	server  *httptest.Server
+	log     *logBook
+	broken  bool // there is no Redis
+}
+
+func fakeRedis(t testing.TB) asynq.RedisConnOpt {
+	t.Helper()
+	return asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}
+}
+
+func realRedis(t testing.TB) asynq.RedisConnOpt {
+	t.Helper()
+	return asynq.RedisClientOpt{Addr: startRedis(t)}
+}
+
+// onEach runs a test on both kinds of Redis.
+func onEach(t *testing.T, test func(t *testing.T, opt asynq.RedisConnOpt)) {
+	t.Helper()
+	t.Run("miniredis", func(t *testing.T) { t.Parallel(); test(t, fakeRedis(t)) })
+	t.Run("redis-server", func(t *testing.T) { t.Parallel(); test(t, realRedis(t)) })
+}
+
+func tokens() []service.Token {
+	every := []service.Scope{service.Enqueue, service.Work, service.Read, service.Manage}
+	return []service.Token{
+		{Name: "all", Secret: all, Scopes: every, Queues: []string{"*"}},
+		{Name: "email", Secret: email, Scopes: every, Queues: []string{"email:*"}},
+	}
+}
+
+// newSite starts a service. change may be nil.
+func newSite(t testing.TB, opt asynq.RedisConnOpt, change func(*service.Config)) *site {
+	t.Helper()
+	s := &site{t: t, redis: opt, log: new(logBook)}
+	cfg := service.Config{RedisConnOpt: opt, Tokens: tokens(), Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	if change != nil {
+		change(&cfg)
+	}
+	var err error
+	if s.service, err = service.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.service.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.server = httptest.NewServer(s.service)
+	t.Cleanup(func() {
+		s.shutdown()
+		s.server.Close()
+	})
+	return s
+}
+
+func (s *site) shutdown() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.service.Shutdown(ctx); (err != nil) != s.broken {
+		s.t.Errorf("shutdown: %v", err)
+	}
+}
+
+// reply is the answer to a request.
+type reply struct {
+	t      testing.TB
+	status int
+	header http.Header
+	body   []byte
+}
+
+// call makes a request with the token of all.
+func (s *site) call(method, path, body string) *reply {
+	s.t.Helper()
+	return s.callAs(all, method, path, body)
+}
+
+func (s *site) callAs(secret, method, path, body string) *reply {
+	s.t.Helper()
+	r, err := s.try(context.Background(), secret, method, path, body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+func (s *site) try(ctx context.Context, secret, method, path, body string) (*reply, error) {
+	req, err := http.NewRequestWithContext(ctx, method, s.server.URL+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if secret != "" {
+		req.Header.Set("Authorization", "Bearer "+secret)
+	}
+	res, err := s.server.Client().Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	return &reply{s.t, res.StatusCode, res.Header, text}, err
+}
+
+// want fails the test unless the status is this one.
+func (r *reply) want(status int) *reply {
+	r.t.Helper()
+	if r.status != status {
+		r.t.Fatalf("status %d, want %d: %s", r.status, status, r.body)
+	}
+	return r
+}
+
+// problem fails the test unless the answer is a problem of a kind.
+func (r *reply) problem(status int, kind string) *reply {
+	r.t.Helper()
+	r.want(status)
+	if got := r.header.Get("Content-Type"); got != "application/problem+json" {
+		r.t.Errorf("content type %q", got)
+	}
+	if got := r.get("type"); got != "urn:asynq:problem:"+kind {
+		r.t.Errorf("problem of type %v, want %v: %s", got, kind, r.body)
+	}
+	if got := r.get("status"); got != float64(status) {
+		r.t.Errorf("the problem says status %v, want %v", got, status)
+	}
+	return r
+}
+
+// get returns a value of the answer: by names of fields and indexes of lists.
+func (r *reply) get(path ...any) any {
+	r.t.Helper()
+	var v any
+	if err := json.Unmarshal(r.body, &v); err != nil {
+		r.t.Fatalf("the answer is no JSON: %v: %s", err, r.body)
+	}
+	for _, p := range path {
+		switch p := p.(type) {
+		case string:
+			object, _ := v.(map[string]any)
+			v = object[p]
+		case int:
+			list, _ := v.([]any)
+			if p >= len(list) {
+				return nil
+			}
+			v = list[p]
+		}
+	}
+	return v
+}
+
+func (r *reply) str(path ...any) string {
+	r.t.Helper()
+	s, ok := r.get(path...).(string)
+	if !ok {
+		r.t.Fatalf("%v is no string in %s", path, r.body)
+	}
+	return s
+}
+
+func (r *reply) list(name string) []any {
+	r.t.Helper()
+	list, ok := r.get(name).([]any)
+	if !ok {
+		r.t.Fatalf("%s is no list in %s", name, r.body)
+	}
+	return list
+}
+
+func (s *site) inspector() *asynq.Inspector {
+	i := asynq.NewInspector(s.redis)
+	s.t.Cleanup(func() { _ = i.Close() })
+	return i
+}
+
+// logBook keeps what is logged.
+type logBook struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logBook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logBook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// startRedis starts a redis-server for the test, and returns its address.
+func startRedis(t testing.TB) string {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		const why = "no redis-server on the PATH: install Redis 6.2 or newer"
+		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	cmd := exec.Command("redis-server", "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir())
+	dieWithParent(cmd)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGKILL) // it keeps nothing
+		_ = cmd.Wait()                          // tells that it was killed
+	})
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	eventually(t, "Redis to answer", func() bool { return client.Ping(context.Background()).Err() == nil })
+	return addr
+}
+
+// eventually tries until it is so, for 20 s at most: other processes give no signal.
+func eventually(t testing.TB, what string, try func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !try() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}

@@ -1,0 +1,336 @@
+package service_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/service"
+)
+
+// enqueue puts tasks 1 to n into a queue.
+func (s *site) enqueue(queue string, n int, more string) {
+	s.t.Helper()
+	var tasks []string
+	for i := range n {
+		tasks = append(tasks, fmt.Sprintf(`{"type":"t","queue":%q,"id":"%d","payload":%d%s}`, queue, i+1, i+1, more))
+	}
+	r := s.call("POST", "/v1/tasks/batch", `{"tasks":[`+strings.Join(tasks, ",")+`]}`).want(200)
+	if strings.Contains(string(r.body), "problem") {
+		s.t.Fatalf("%s", r.body)
+	}
+}
+
+// take takes tasks, and returns their leases and IDs.
+func (s *site) take(queue string, n int, wait string) (leases, ids []string) {
+	s.t.Helper()
+	r := s.call("POST", "/v1/take", fmt.Sprintf(`{"queues":[%q],"n":%d,"wait":%q}`, queue, n, wait)).want(200)
+	for i := range r.list("tasks") {
+		leases, ids = append(leases, r.str("tasks", i, "lease")), append(ids, r.str("tasks", i, "id"))
+	}
+	return leases, ids
+}
+
+// takeAll takes until there are n tasks.
+func (s *site) takeAll(queue string, n int) (leases, ids []string) {
+	s.t.Helper()
+	for len(leases) < n {
+		l, i := s.take(queue, min(n-len(leases), 100), "10s")
+		if len(l) == 0 {
+			s.t.Fatalf("only %d of %d tasks came", len(leases), n)
+		}
+		leases, ids = append(leases, l...), append(ids, i...)
+	}
+	return leases, ids
+}
+
+func (s *site) state(queue, id string) string {
+	s.t.Helper()
+	info, err := s.inspector().GetTaskInfo(queue, id)
+	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
+		return "gone"
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return info.State.String()
+}
+
+func TestTakeAndSettle(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newSite(t, opt, nil)
+		s.call("POST", "/v1/tasks", `{"type":"t","id":"1","payload":{"a": 1},"headers":{"h":"v"},"max_retry":4,"timeout":"1h","retention":"1h"}`).want(201)
+		before := time.Now()
+		r := s.call("POST", "/v1/take", `{"queues":["t"],"worker":"w"}`).want(200)
+		for field, want := range map[string]any{"queue": "t", "id": "1", "type": "t", "attempt": 1.0, "max_retry": 4.0} {
+			if got := r.get("tasks", 0, field); got != want {
+				t.Errorf("%s is %v, want %v", field, got, want)
+			}
+		}
+		if !strings.Contains(string(r.body), `"payload":{"a": 1},"headers":{"h":"v"}`) {
+			t.Errorf("answer: %s", r.body)
+		}
+		for field, after := range map[string]time.Duration{"deadline": time.Hour, "lease_expires_at": 30 * time.Second} {
+			at, err := time.Parse(time.RFC3339, r.str("tasks", 0, field))
+			if d := at.Sub(before); err != nil || d < after-2*time.Second || d > after+10*time.Second {
+				t.Errorf("%s is in %v, want %v: %v", field, d, after, err)
+			}
+		}
+		lease := r.str("tasks", 0, "lease")
+		s.call("POST", "/v1/leases/"+lease+"/extend", "").want(200).str("lease_expires_at")
+		if got := s.state("t", "1"); got != "active" {
+			t.Errorf("state %s", got)
+		}
+		// Again, and otherwise: the first one counts.
+		s.call("POST", "/v1/leases/"+lease+"/done", `{"result":{"b": 2}}`).want(200)
+		s.call("POST", "/v1/leases/"+lease+"/done", `{"result":3}`).want(200)
+		s.call("POST", "/v1/leases/"+lease+"/fail", `{"error":"late"}`).want(200)
+		s.call("POST", "/v1/leases/"+lease+"/release", ``).want(200)
+		s.call("POST", "/v1/leases/"+lease+"/extend", "").problem(409, "lease-lost")
+		got := s.call("GET", "/v1/queues/t/tasks/1", "").want(200)
+		if !strings.Contains(string(got.body), `"result":{"b": 2}`) || got.str("task", "state") != "completed" {
+			t.Errorf("task: %s", got.body)
+		}
+		q := s.call("GET", "/v1/queues/t", "").want(200)
+		if q.get("queue", "processed_today") != 1.0 || q.get("queue", "failed_today") != 0.0 {
+			t.Errorf("queue: %s", q.body)
+		}
+	})
+}
+
+func TestSettleMany(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newSite(t, opt, nil)
+		s.enqueue("q", 6, `,"max_retry":5`)
+		l, ids := s.takeAll("q", 6)
+		if fmt.Sprint(ids) != "[1 2 3 4 5 6]" {
+			t.Fatalf("order: %v", ids)
+		}
+		lost := l[4][:len(l[4])-2] + "AA"
+		body, _ := json.Marshal(map[string]any{"outcomes": []map[string]any{
+			{"lease": l[0], "outcome": "done"},
+			{"lease": l[1], "outcome": "fail", "error": "later", "retry_in": "1h"},
+			{"lease": l[2], "outcome": "fail", "error": "never", "skip_retry": true},
+			{"lease": l[3], "outcome": "release"},
+			{"lease": lost, "outcome": "done"},
+			{"lease": "nonsense", "outcome": "done"},
+			{"lease": l[5], "outcome": "maybe"},
+			{"lease": l[5], "outcome": "release", "error": "x"},
+			{"lease": l[5], "outcome": "fail", "retry_in": "1s", "skip_retry": true},
+			{"lease": l[0], "outcome": "fail"},
+		}})
+		r := s.call("POST", "/v1/leases/settle", string(body)).want(200)
+		for i, want := range []string{"ok", "ok", "ok", "ok", "", "invalid-request", "invalid-request", "invalid-request", "invalid-request", "ok"} {
+			got := "ok"
+			if r.get("results", i, "ok") != true {
+				got = strings.TrimPrefix(r.str("results", i, "problem", "type"), "urn:asynq:problem:")
+			}
+			if want != "" && got != want || want == "" && got == "ok" {
+				t.Errorf("outcome %d: %s, want %s", i, got, want)
+			}
+		}
+		for id, want := range map[string]string{"1": "gone", "2": "retry", "3": "archived", "4": "pending", "5": "active", "6": "active"} {
+			if got := s.state("q", id); got != want {
+				t.Errorf("task %s is %s, want %s", id, got, want)
+			}
+		}
+		task := s.call("GET", "/v1/queues/q/tasks/2", "").want(200)
+		at, _ := time.Parse(time.RFC3339, task.str("task", "next_process_at"))
+		if d := time.Until(at); task.str("task", "last_error") != "later" || d < 50*time.Minute || d > 61*time.Minute {
+			t.Errorf("task 2, in %v: %s", d, task.body)
+		}
+		_, ids = s.take("q", 1, "5s")
+		if fmt.Sprint(ids) != "[4]" {
+			t.Errorf("after the release came %v", ids)
+		}
+		x := s.call("POST", "/v1/leases/extend", `{"leases":["`+l[4]+`","x","`+l[0]+`"]}`).want(200)
+		if x.get("results", 0, "problem") != nil || x.get("results", 1, "problem") == nil || x.str("results", 2, "problem", "type") != "urn:asynq:problem:lease-lost" {
+			t.Errorf("extended: %s", x.body)
+		}
+	})
+}
+
+func TestTakeWaits(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newSite(t, opt, nil)
+		if l, _ := s.take("q", 1, "0s"); len(l) != 0 {
+			t.Errorf("took %v of nothing", l)
+		}
+		got := make(chan *reply, 1)
+		go func() {
+			r, err := s.try(context.Background(), all, "POST", "/v1/take", `{"queues":["q","r"],"wait":"20s"}`)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- r
+		}()
+		eventually(t, "a request to wait", func() bool { return s.service.Waiting() == 1 })
+		s.enqueue("q", 1, "")
+		if r := <-got; len(r.want(200).list("tasks")) != 1 {
+			t.Errorf("answer: %s", r.body)
+		}
+		s.enqueue("q2", 1, "")
+		if l, _ := s.take("q2", 1, "0s"); len(l) != 1 {
+			t.Error("a take that does not wait got nothing of a queue with a task")
+		}
+	})
+}
+
+// A client that hangs up gets no task: what comes goes to the next one, in order.
+func TestTakersThatLeave(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newSite(t, opt, nil)
+		for round := range 5 {
+			queue := fmt.Sprintf("q%d", round)
+			var group sync.WaitGroup
+			ctx, cancel := context.WithCancel(context.Background())
+			for range 4 {
+				group.Go(func() { _, _ = s.try(ctx, all, "POST", "/v1/take", `{"queues":["`+queue+`"],"n":3,"wait":"20s"}`) })
+			}
+			eventually(t, "requests to wait", func() bool { return s.service.Waiting() == 4 })
+			cancel()
+			s.enqueue(queue, 5, "")
+			group.Wait()
+			// A lease that was on its way to somebody who hung up would be missing here for 30 s.
+			if _, ids := s.takeAll(queue, 5); fmt.Sprint(ids) != "[1 2 3 4 5]" {
+				t.Fatalf("order: %v", ids)
+			}
+			eventually(t, "nobody to wait", func() bool { return s.service.Waiting() == 0 })
+		}
+	})
+}
+
+// brokenWriter is a client whose connection breaks when it is written to.
+type brokenWriter struct{ http.ResponseWriter }
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// silentWriter takes what is written, and breaks when it is to be sent.
+type silentWriter struct{ http.ResponseWriter }
+
+func (silentWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (silentWriter) FlushError() error           { return errors.New("broken pipe") }
+
+// What cannot be written goes back to the front of its queue, in order, and counts as no attempt.
+func TestUndeliveredTasksGoBack(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newSite(t, opt, nil)
+		for i, w := range []http.ResponseWriter{brokenWriter{httptest.NewRecorder()}, silentWriter{httptest.NewRecorder()}} {
+			queue := fmt.Sprint("q", i)
+			s.enqueue(queue, 5, "")
+			req := httptest.NewRequest(http.MethodPost, "/v1/take", strings.NewReader(`{"queues":["`+queue+`"],"n":3,"worker":"fragile"}`))
+			req.Header.Set("Authorization", "Bearer "+all)
+			s.service.ServeHTTP(w, req)
+			if _, ids := s.takeAll(queue, 5); fmt.Sprint(ids) != "[1 2 3 4 5]" {
+				t.Errorf("order: %v", ids)
+			}
+		}
+		if n := strings.Count(s.log.String(), "worker=fragile"); n != 2 {
+			t.Errorf("logged %d times that a worker has gone, want twice", n)
+		}
+	})
+}
+
+func TestMaxRun(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newSite(t, opt, func(c *service.Config) { c.Queues = map[string]service.QueueConfig{"q": {MaxRun: 1}} })
+		s.enqueue("q", 3, "")
+		for want := 1; want <= 3; want++ {
+			l, ids := s.take("q", 3, "10s")
+			if len(ids) != 1 || ids[0] != fmt.Sprint(want) {
+				t.Fatalf("took %v, want only task %d", ids, want)
+			}
+			if _, more := s.take("q", 1, "60ms"); len(more) != 0 {
+				t.Fatalf("took %v beside it", more)
+			}
+			s.call("POST", "/v1/leases/"+l[0]+"/done", "").want(200)
+		}
+		if got := s.call("GET", "/v1/queues/q", "").want(200).get("queue", "max_run"); got != 1.0 {
+			t.Errorf("max_run %v", got)
+		}
+	})
+}
+
+// A lease is no instance's: another one extends and settles it.
+func TestLeaseOfAnotherInstance(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newSite(t, opt, nil)
+		s.enqueue("q/ü ", 1, `,"retention":"1h"`)
+		l, _ := s.take("q/ü ", 1, "5s")
+		s.shutdown()
+		other := newSite(t, opt, nil)
+		other.call("POST", "/v1/leases/"+l[0]+"/extend", "").want(200).str("lease_expires_at")
+		other.callAs(email, "POST", "/v1/leases/"+l[0]+"/done", "").problem(403, "forbidden")
+		other.call("POST", "/v1/leases/"+l[0]+"/done", `{"result_text":"x"}`).want(200)
+		other.call("POST", "/v1/leases/"+l[0]+"/fail", `{"error":"x"}`).want(200)
+		if got := other.state("q/ü ", "1"); got != "completed" {
+			t.Errorf("state %s", got)
+		}
+	})
+}
+
+// A worker that is silent loses its task, also in a queue that no configuration names; so do delays end there.
+func TestSilentWorkerLosesItsTask(t *testing.T) {
+	t.Parallel()
+	opt := realRedis(t)
+	s := newSite(t, opt, func(c *service.Config) { c.Limits.LeaseDuration = time.Second })
+	s.enqueue("q", 1, `,"max_retry":0`)
+	s.call("POST", "/v1/tasks", `{"type":"later","process_in":"1s"}`).want(201)
+	l, _ := s.take("q", 1, "5s")
+	if _, ids := s.take("later", 1, "15s"); len(ids) != 1 {
+		t.Error("the scheduled task did not come")
+	}
+	eventually(t, "the task to fail", func() bool { return s.state("q", "1") == "archived" })
+	s.call("POST", "/v1/leases/"+l[0]+"/done", "").problem(409, "lease-lost")
+}
+
+func TestCancel(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newSite(t, opt, nil)
+		s.enqueue("q", 1, "")
+		s.call("POST", "/v1/queues/q/tasks/1/cancel", "").problem(409, "wrong-state")
+		s.call("POST", "/v1/queues/q/tasks/2/cancel", "").problem(404, "task-not-found")
+		l, _ := s.take("q", 1, "5s")
+		eventually(t, "the worker to be told", func() bool {
+			s.call("POST", "/v1/queues/q/tasks/1/cancel", "").want(202) // whether anybody listens yet is not known
+			return s.call("POST", "/v1/leases/extend", `{"leases":["`+l[0]+`"]}`).want(200).get("results", 0, "canceled") == true
+		})
+		s.call("POST", "/v1/leases/"+l[0]+"/fail", `{"error":"canceled","skip_retry":true}`).want(200)
+		if got := s.state("q", "1"); got != "archived" {
+			t.Errorf("state %s", got)
+		}
+	})
+}
+
+func TestTakeRefuses(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, fakeRedis(t), func(c *service.Config) { c.Limits.MaxBatch = 2 })
+	for _, c := range []struct{ body, pointer string }{
+		{`{}`, "/queues"},
+		{`{"queues":["q"],"n":0}`, "/n"},
+		{`{"queues":["q"],"n":101}`, "/n"},
+		{`{"queues":["q"],"wait":"long"}`, "/wait"},
+		{`{"queues":["q"],"hurry":true}`, "/hurry"},
+		{`{"queues":[""]}`, ""},
+	} {
+		r := s.call("POST", "/v1/take", c.body).problem(400, "invalid-request")
+		if got := r.str("errors", 0, "pointer"); got != c.pointer {
+			t.Errorf("%s: pointer %q, want %q", c.body, got, c.pointer)
+		}
+	}
+	s.call("POST", "/v1/take", `{"queues":["a","b","c"]}`).problem(413, "too-large")
+	s.callAs(email, "POST", "/v1/take", `{"queues":["email:a","q"]}`).problem(403, "forbidden")
+	for _, word := range []string{"x", "%FF", "AQ", "AQFhAWJj%3D", "..%2Fx"} {
+		s.call("POST", "/v1/leases/"+word+"/done", "").problem(400, "invalid-request")
+	}
+	s.call("POST", "/v1/leases/settle", `{"outcomes":[{"lease":"x","outcome":"done","note":1}]}`).problem(400, "invalid-request")
+	s.call("POST", "/v1/leases/extend", `{"leases":["a","b","c"]}`).problem(413, "too-large")
+}
