@@ -56,7 +56,7 @@ const shortLease = 2 * time.Second
 
 func TestPHPClient(t *testing.T) {
 	t.Parallel()
-	php := need(t, "php", "CI_REQUIRE_PHP")
+	php := needPHP(t)
 	s := newSite(t, shortLease)
 	env := append(clientEnv(flaky(t, s, 7)), "ASYNQ_READ_TOKEN="+readToken)
 	start(t, env, php, filepath.Join("..", "php", "tests", "run.php")).wait(t)

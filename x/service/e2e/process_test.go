@@ -36,9 +36,24 @@ func need(t *testing.T, program, required string) string {
 	return ""
 }
 
+// needPHP is need of a PHP with curl.
+func needPHP(t *testing.T) string {
+	t.Helper()
+	const required = "CI_REQUIRE_PHP"
+	php := need(t, "php", required)
+	if err := exec.Command(php, "-r", `exit(extension_loaded("curl") ? 0 : 1);`).Run(); err != nil {
+		if os.Getenv(required) == "1" {
+			t.Fatalf("%s has no curl (%v), and %s=1: install php-curl", php, err, required)
+		}
+		t.Skipf("%s has no curl: %v", php, err)
+	}
+	return php
+}
+
 // process is a child of the test.
 type process struct {
 	cmd  *exec.Cmd
+	out  string // the file with what it says
 	done chan struct{}
 	err  error // once done
 }
@@ -46,8 +61,8 @@ type process struct {
 // start starts a program, which is killed at the end of the test. What it says is in the test's log if that fails.
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(name, args...), done: make(chan struct{})}
-	out, err := os.OpenFile(filepath.Join(t.TempDir(), "out"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	p := &process{cmd: exec.Command(name, args...), out: filepath.Join(t.TempDir(), "out"), done: make(chan struct{})}
+	out, err := os.OpenFile(p.out, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,11 +80,21 @@ func start(t *testing.T, env []string, name string, args ...string) *process {
 		_ = p.cmd.Process.Kill() // it may have ended
 		<-p.done
 		_ = out.Close()
-		if text, _ := os.ReadFile(out.Name()); t.Failed() && len(text) > 0 {
+		if text, _ := os.ReadFile(p.out); t.Failed() && len(text) > 0 {
 			t.Logf("%s (pid %d) said:\n%s", filepath.Base(name), p.cmd.Process.Pid, tail(text))
 		}
 	})
 	return p
+}
+
+// output is what the process has said so far.
+func (p *process) output(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(p.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // tail is the end of a long text.
@@ -179,7 +204,7 @@ func (s *site) inspector(t *testing.T) *asynq.Inspector {
 // php starts a PHP script of testdata, with the service's URL and token, and arguments.
 func (s *site) php(t *testing.T, script string, args ...string) *process {
 	t.Helper()
-	return start(t, clientEnv(s.url()), need(t, "php", "CI_REQUIRE_PHP"), append([]string{filepath.Join("testdata", script)}, args...)...)
+	return start(t, clientEnv(s.url()), needPHP(t), append([]string{filepath.Join("testdata", script)}, args...)...)
 }
 
 func clientEnv(url string) []string { return []string{"ASYNQ_URL=" + url, "ASYNQ_TOKEN=" + token} }
