@@ -11,7 +11,7 @@ import (
 )
 
 // block is a piece of code in docs/SERVICE_CLIENTS.md.
-var block = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
+var block = regexp.MustCompile("(?s)\n```([a-z]+)\n(.*?)```\n")
 
 // documented are the blocks of a language, in their order.
 func documented(t *testing.T, language string, want int) []string {

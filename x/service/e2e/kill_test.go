@@ -45,8 +45,14 @@ func TestStorm(t *testing.T) {
 	}
 	killAny := func() { kill(random.IntN(len(workers))) }
 	killHolder := func() { // of the ordered queue, most probably: its lease lasts until all 50 tasks are done
-		pid := lastHolder(log.lines())
-		kill(max(0, slices.IndexFunc(workers, func(w *process) bool { return w.cmd.Process.Pid == pid })))
+		var at int
+		eventually(t, "a worker begins an ordered task", func() bool {
+			lines := log.lines()
+			pid := holder(lines[max(0, len(lines)-20):])
+			at = slices.IndexFunc(workers, func(w *process) bool { return w.cmd.Process.Pid == pid })
+			return at >= 0
+		})
+		kill(at)
 	}
 	for n, trouble := range []func(){killHolder, restart, killAny} {
 		after := 2 * stormTasks * (1 + n*2 + random.IntN(2)) / 8 // lines; a task has two
@@ -62,8 +68,8 @@ func TestStorm(t *testing.T) {
 	judge(t, log.lines(), killed)
 }
 
-// lastHolder is the process that has begun an ordered task last.
-func lastHolder(lines []string) (pid int) {
+// holder is the process that has begun an ordered task last; 0 if none has.
+func holder(lines []string) (pid int) {
 	for _, line := range slices.Backward(lines) {
 		if _, err := fmt.Sscanf(line, "begin ordered %d %d %d", new(int), new(int), &pid); err == nil {
 			return pid
