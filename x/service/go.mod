@@ -21,6 +21,7 @@ require (
 )
 
 require (
+	github.com/asynq-go/asynq/x/filter v0.0.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
