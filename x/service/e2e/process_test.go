@@ -1,0 +1,234 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/asynq-go/asynq"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 60 * time.Second
+
+// need skips a test where a program is missing, unless the environment says that it must be there.
+func need(t *testing.T, program, required string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	switch {
+	case err == nil:
+		return path
+	case os.Getenv(required) == "1":
+		t.Fatalf("no %s on the PATH, and %s=1", program, required)
+	default:
+		t.Skipf("no %s on the PATH", program)
+	}
+	return ""
+}
+
+// needPHP is need of a PHP with curl.
+func needPHP(t *testing.T) string {
+	t.Helper()
+	const required = "CI_REQUIRE_PHP"
+	php := need(t, "php", required)
+	if err := exec.Command(php, "-r", `exit(extension_loaded("curl") ? 0 : 1);`).Run(); err != nil {
+		if os.Getenv(required) == "1" {
+			t.Fatalf("%s has no curl (%v), and %s=1: install php-curl", php, err, required)
+		}
+		t.Skipf("%s has no curl: %v", php, err)
+	}
+	return php
+}
+
+// process is a child of the test.
+type process struct {
+	cmd  *exec.Cmd
+	out  string // the file with what it says
+	done chan struct{}
+	err  error // once done
+}
+
+// start starts a program, which is killed at the end of the test. What it says is in the test's log if that fails.
+func start(t *testing.T, env []string, name string, args ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(name, args...), out: filepath.Join(t.TempDir(), "out"), done: make(chan struct{})}
+	out, err := os.OpenFile(p.out, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stdout, p.cmd.Stderr = out, out // files: whoever inherits them keeps nobody waiting
+	dieWithParent(p.cmd)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("starting %s: %v", name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // it may have ended
+		<-p.done
+		_ = out.Close()
+		if text, _ := os.ReadFile(p.out); t.Failed() && len(text) > 0 {
+			t.Logf("%s (pid %d) said:\n%s", filepath.Base(name), p.cmd.Process.Pid, tail(text))
+		}
+	})
+	return p
+}
+
+// output is what the process has said so far.
+func (p *process) output(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(p.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// tail is the end of a long text.
+func tail(text []byte) []byte { return text[max(0, len(text)-16_000):] }
+
+// wait waits until the process has ended by itself, without an error.
+func (p *process) wait(t *testing.T) {
+	t.Helper()
+	select {
+	case <-p.done:
+		if p.err != nil {
+			t.Fatalf("%s: %v", strings.Join(p.cmd.Args, " "), p.err)
+		}
+	case <-time.After(patience):
+		t.Fatalf("%s does not end", strings.Join(p.cmd.Args, " "))
+	}
+}
+
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.done
+}
+
+// term asks the process to end, and waits until it has.
+func (p *process) term(t *testing.T) {
+	t.Helper()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	p.wait(t)
+}
+
+// eventually calls a function until it says true.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	timeout := time.After(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatalf("waited too long until %s", what)
+		}
+	}
+}
+
+// freeAddr is a loopback address that nobody listens on.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// site is a Redis, and a service on it.
+type site struct {
+	redis   string
+	addr    string
+	lease   time.Duration
+	service *process
+}
+
+func (s *site) url() string { return "http://" + s.addr }
+
+// newSite starts them.
+func newSite(t *testing.T, lease time.Duration) *site {
+	t.Helper()
+	server := need(t, "redis-server", "CI_REQUIRE_REDIS")
+	s := &site{redis: freeAddr(t), addr: freeAddr(t), lease: lease}
+	_, port, _ := net.SplitHostPort(s.redis)
+	start(t, nil, server, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir())
+	conn := redis.NewClient(&redis.Options{Addr: s.redis})
+	defer func() { _ = conn.Close() }()
+	eventually(t, "Redis answers", func() bool { return conn.Ping(context.Background()).Err() == nil })
+	s.serve(t)
+	return s
+}
+
+// serve starts the service, again for one.
+func (s *site) serve(t *testing.T) {
+	t.Helper()
+	s.service = start(t, []string{envRedis + "=" + s.redis, envListen + "=" + s.addr, envLease + "=" + s.lease.String()}, os.Args[0])
+	eventually(t, "the service is ready", func() bool {
+		select {
+		case <-s.service.done:
+			t.Fatalf("the service has ended: %v", s.service.err)
+		default:
+		}
+		answer, err := http.Get(s.url() + "/readyz")
+		if err != nil {
+			return false
+		}
+		return answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
+	})
+}
+
+// inspector looks at the queues past the service.
+func (s *site) inspector(t *testing.T) *asynq.Inspector {
+	t.Helper()
+	i := asynq.NewInspector(asynq.RedisClientOpt{Addr: s.redis})
+	t.Cleanup(func() { _ = i.Close() })
+	return i
+}
+
+// php starts a PHP script of testdata, with the service's URL and token, and arguments.
+func (s *site) php(t *testing.T, script string, args ...string) *process {
+	t.Helper()
+	return start(t, clientEnv(s.url()), needPHP(t), append([]string{filepath.Join("testdata", script)}, args...)...)
+}
+
+func clientEnv(url string) []string { return []string{"ASYNQ_URL=" + url, "ASYNQ_TOKEN=" + token} }
+
+// logbook is a file that workers write lines to.
+type logbook struct {
+	t    *testing.T
+	path string
+}
+
+func newLogbook(t *testing.T) *logbook {
+	t.Helper()
+	return &logbook{t, filepath.Join(t.TempDir(), "log")}
+}
+
+// lines are those that are complete.
+func (l *logbook) lines() []string {
+	text, err := os.ReadFile(l.path)
+	if err != nil && !os.IsNotExist(err) {
+		l.t.Error(err)
+	}
+	end := bytes.LastIndexByte(text, '\n')
+	if end < 0 {
+		return nil
+	}
+	return strings.Split(string(text[:end]), "\n")
+}

@@ -1,0 +1,10 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Asynq\Exception;
+
+/** The token is unknown (401), or not good for this (403). */
+class AccessDenied extends ProblemException
+{
+}

@@ -1,0 +1,44 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Asynq;
+
+/** The figures of a queue. */
+final readonly class QueueInfo
+{
+    public string $name;
+    public bool $paused;
+    /** Tasks in all states but completed. */
+    public int $size;
+    public int $pending;
+    public int $active;
+    public int $scheduled;
+    public int $retry;
+    public int $archived;
+    public int $completed;
+    public int $aggregating;
+    /** Attempts that ended on this UTC day, and how many of them failed. */
+    public int $processedToday;
+    public int $failedToday;
+    public int $processedTotal;
+    public int $failedTotal;
+    /** How many tasks may be worked on at the same time. Null: any number. */
+    public ?int $maxRun;
+
+    /** @internal */
+    public function __construct(object $from)
+    {
+        $this->name = $from->name;
+        $this->paused = $from->paused;
+        $this->size = $from->size;
+        foreach (['pending', 'active', 'scheduled', 'retry', 'archived', 'completed', 'aggregating'] as $state) {
+            $this->{$state} = $from->{$state} ?? 0;
+        }
+        $this->processedToday = $from->processed_today ?? 0;
+        $this->failedToday = $from->failed_today ?? 0;
+        $this->processedTotal = $from->processed_total ?? 0;
+        $this->failedTotal = $from->failed_total ?? 0;
+        $this->maxRun = $from->max_run ?? null;
+    }
+}

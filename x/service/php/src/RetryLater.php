@@ -1,0 +1,15 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Asynq;
+
+/** A handler throws it: the attempt has failed, try again after this long. The attempt counts as any other. */
+class RetryLater extends \RuntimeException
+{
+    /** @param int|float|string $in seconds, or a duration such as "1m30s" */
+    public function __construct(public readonly int|float|string $in, string $message = 'try again later', ?\Throwable $previous = null)
+    {
+        parent::__construct($message, 0, $previous);
+    }
+}

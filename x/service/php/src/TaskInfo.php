@@ -1,0 +1,56 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Asynq;
+
+/** What the service knows of a task. Answers to an enqueue leave payload and result out. */
+final readonly class TaskInfo
+{
+    public string $id;
+    public string $queue;
+    public string $type;
+    /** One of pending, active, scheduled, retry, archived, completed and aggregating. */
+    public string $state;
+    /** What JSON decodes to, with arrays for objects; a Payload if it is no JSON; null if there is none. */
+    public mixed $payload;
+    /** The same of what the handler gave back. */
+    public mixed $result;
+    /** @var array<string, string> */
+    public array $headers;
+    public int $maxRetry;
+    /** Failed attempts so far that are, or were, followed by another. */
+    public int $retried;
+    public ?string $lastError;
+    public ?string $group;
+    public ?\DateTimeImmutable $lastFailedAt;
+    public ?\DateTimeImmutable $deadline;
+    public ?\DateTimeImmutable $nextProcessAt;
+    public ?\DateTimeImmutable $completedAt;
+
+    /** @internal */
+    public function __construct(object $from)
+    {
+        $this->id = $from->id;
+        $this->queue = $from->queue;
+        $this->type = $from->type;
+        $this->state = $from->state;
+        $this->payload = Payload::arrays(Payload::of($from, 'payload'));
+        $this->result = Payload::arrays(Payload::of($from, 'result'));
+        $this->headers = (array) ($from->headers ?? []);
+        $this->maxRetry = $from->max_retry;
+        $this->retried = $from->retried;
+        $this->lastError = $from->last_error ?? null;
+        $this->group = $from->group ?? null;
+        $this->lastFailedAt = Format::parse($from->last_failed_at ?? null);
+        $this->deadline = Format::parse($from->deadline ?? null);
+        $this->nextProcessAt = Format::parse($from->next_process_at ?? null);
+        $this->completedAt = Format::parse($from->completed_at ?? null);
+    }
+
+    /** Whether nothing more becomes of the task by itself. */
+    public function hasEnded(): bool
+    {
+        return $this->state === 'completed' || $this->state === 'archived';
+    }
+}

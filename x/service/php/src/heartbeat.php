@@ -1,0 +1,41 @@
+<?php
+
+declare(strict_types=1);
+
+// The process behind HeartbeatProcess. Messages come in as lines, from the worker only; what comes first are the settings of the client.
+
+require __DIR__ . '/../autoload.php';
+
+$read = static function (): ?array {
+    $line = fgets(STDIN);
+    return $line === false ? null : unserialize((string) base64_decode($line), ['allowed_classes' => false]);
+};
+
+if (function_exists('pcntl_signal')) { // a signal for the whole group is the worker's to obey: it still needs its leases
+    pcntl_signal(SIGINT, SIG_IGN);
+    pcntl_signal(SIGTERM, SIG_IGN);
+}
+$settings = $read() ?? exit(0);
+$client = new Asynq\Client($settings['url'], $settings['token'], timeout: 5.0, retryFor: 0.0, curlOptions: $settings['curl']);
+$loop = new Asynq\HeartbeatLoop($client);
+$told = [];
+while (true) {
+    $ready = [STDIN];
+    $none = [];
+    $wait = max(0.0, min($loop->due(), 3600.0));
+    $n = @stream_select($ready, $none, $none, (int) $wait, (int) (1e6 * fmod($wait, 1)));
+    if ($n === 1) {
+        $message = $read();
+        if ($message === null) {
+            exit(0); // the worker has gone, and so do its leases
+        }
+        $loop->hold($message['leases'], $message['interval']);
+        $told = array_intersect_key($told, $loop->troubles());
+    }
+    $loop->beat();
+    $news = array_diff_key($loop->troubles(), $told);
+    if ($news !== []) {
+        fwrite(STDOUT, json_encode($news, JSON_INVALID_UTF8_SUBSTITUTE) . "\n");
+        $told += $news;
+    }
+}

@@ -1,0 +1,120 @@
+<?php
+
+declare(strict_types=1);
+
+use Asynq\Exception;
+use Asynq\NewTask;
+use Asynq\Payload;
+
+return [
+    'enqueue with all options' => static function (): void {
+        $type = fresh('options');
+        $at = new DateTimeImmutable('+1 hour');
+        $task = new NewTask(
+            $type, ['user' => 42, 'tags' => [], 'map' => (object) [], 'f' => 1.0, 'text' => 'ä/€'], id: 'a/b?c d', queue: "$type-queue",
+            headers: ['trace' => 'x'], maxRetry: 3, timeout: 90, deadline: new DateTimeImmutable('+2 hours'), processAt: $at,
+            retention: '1h',
+        );
+        $info = client()->enqueue($task);
+        same(['a/b?c d', "$type-queue", $type, 'scheduled', 3], [$info->id, $info->queue, $info->type, $info->state, $info->maxRetry]);
+        $got = client()->get($info->queue, 'a/b?c d');
+        same(['user' => 42, 'tags' => [], 'map' => [], 'f' => 1.0, 'text' => 'ä/€'], $got->payload, 'payload');
+        same(['trace' => 'x'], $got->headers, 'headers');
+        same(true, abs($at->getTimestamp() - $got->nextProcessAt?->getTimestamp()) <= 1, 'time');
+        same($info->id, client()->enqueue($task)->id, 'the same again');
+        throws(Exception\TaskIdConflict::class, static fn () => client()->enqueue(new NewTask($type, 'other', id: 'a/b?c d', queue: $info->queue)));
+    },
+
+    'payloads in all forms' => static function (): void {
+        $type = fresh('forms');
+        foreach ([null, 0, false, '', 'text', [1, 2], ['a' => null]] as $value) {
+            $id = client()->enqueue(new NewTask($type, $value))->id;
+            same($value, client()->get($type, $id)->payload, 'JSON');
+        }
+        $id = client()->enqueue(new NewTask($type, Payload::text('no JSON')))->id;
+        same('no JSON', client()->get($type, $id)->payload->bytes, 'text');
+        $id = client()->enqueue(new NewTask($type, Payload::bytes("\xff\x00\xfe")))->id;
+        same("\xff\x00\xfe", client()->get($type, $id)->payload->bytes, 'bytes');
+        throws(JsonException::class, static fn () => client()->enqueue(new NewTask($type, "\xff")));
+    },
+
+    'batch' => static function (): void {
+        $type = fresh('batch');
+        $tasks = static function () use ($type): iterable {
+            for ($n = 0; $n < 1500; $n++) {
+                yield $n === 1200 ? new NewTask($type, $n, maxRetry: -1) : new NewTask($type, $n, id: "$n");
+            }
+        };
+        $results = client()->enqueueBatch($tasks());
+        same(1500, count($results), 'results');
+        same('1499', $results[1499]->id, 'the last one');
+        same('/tasks/200/max_retry', $results[1200]->problems[0]['pointer'] ?? null, 'the wrong one: ' . $results[1200]->getMessage());
+        same(1499, client()->stats($type)->pending, 'pending');
+        same([], client()->enqueueBatch([]), 'no tasks');
+    },
+
+    'duplicates are refused' => static function (): void {
+        $type = fresh('unique');
+        client()->enqueue(new NewTask($type, 1, uniqueFor: '1m'));
+        throws(Exception\DuplicateTask::class, static fn () => client()->enqueue(new NewTask($type, 1, uniqueFor: '1m')));
+    },
+
+    'changes' => static function (): void {
+        $type = fresh('changes');
+        $c = client();
+        $c->enqueue(new NewTask($type, id: 'x', processIn: 3600));
+        $c->reschedule($type, 'x', '2h');
+        same(true, $c->get($type, 'x')->nextProcessAt > new DateTimeImmutable('+110 minutes'), 'rescheduled by');
+        $c->reschedule($type, 'x', new DateTimeImmutable('+3 hours'));
+        same(true, $c->get($type, 'x')->nextProcessAt > new DateTimeImmutable('+170 minutes'), 'rescheduled to');
+        throws(Exception\WrongState::class, static fn () => $c->cancel($type, 'x'));
+        $sure = static function (callable $do, callable $done): void {
+            while (!$done()) {
+                try {
+                    $do();
+                } catch (Exception\NotFound | Exception\WrongState) { // it was repeated
+                }
+            }
+        };
+        $state = static fn (): string => $c->get($type, 'x')->state;
+        $sure(static fn () => $c->run($type, 'x'), static fn () => $state() === 'pending');
+        $sure(static fn () => $c->archive($type, 'x'), static fn () => $state() === 'archived');
+        $sure(static fn () => $c->delete($type, 'x'), static fn () => $c->stats($type)->size === 0);
+        throws(Exception\NotFound::class, static fn () => $c->get($type, 'x'));
+        throws(Exception\NotFound::class, static fn () => $c->stats(fresh('nowhere')));
+    },
+
+    'pause and resume' => static function (): void {
+        $type = fresh('pause');
+        $c = client();
+        $c->enqueue(new NewTask($type));
+        $c->pause($type);
+        same(true, $c->stats($type)->paused, 'paused');
+        $c->resume($type);
+        same(false, $c->stats($type)->paused, 'resumed');
+        $names = array_map(static fn ($q) => $q->name, $c->queues());
+        same(true, in_array($type, $names, true), 'listed');
+    },
+
+    'refusals' => static function (): void {
+        $type = fresh('refusals');
+        same(403, throws(Exception\AccessDenied::class, static fn () => client('ASYNQ_READ_TOKEN')->enqueue(new NewTask($type)))->status);
+        $stranger = new Asynq\Client(getenv('ASYNQ_URL'), 'nobody-knows-this-token');
+        same(401, throws(Exception\AccessDenied::class, static fn () => $stranger->queues())->status);
+        $e = throws(Exception\InvalidRequest::class, static fn () => client()->enqueue(new NewTask($type, maxRetry: -1)));
+        same('/max_retry', $e->problems[0]['pointer'] ?? null, 'pointer: ' . $e->getMessage());
+        throws(Exception\ConnectionException::class, static fn () => (new Asynq\Client('http://127.0.0.1:1', 'x', retryFor: 0))->queues());
+        throws(InvalidArgumentException::class, static fn () => new Asynq\Client('queue.example.com', 'x'));
+    },
+
+    'wait' => static function (): void {
+        $type = fresh('wait');
+        $c = client();
+        $c->enqueue(new NewTask($type, 1, id: 'x', retention: '1h'));
+        same('pending', $c->wait($type, 'x', 0.2)->state, 'before');
+        work([$type => static fn (Asynq\Task $task): array => ['twice' => 2 * $task->payload()]], 1);
+        $info = $c->wait($type, 'x');
+        same(['completed', ['twice' => 2]], [$info->state, $info->result]);
+        same(true, $info->completedAt !== null, 'time');
+    },
+];

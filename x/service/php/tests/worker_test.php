@@ -1,0 +1,163 @@
+<?php
+
+declare(strict_types=1);
+
+use Asynq\NewTask;
+use Asynq\Payload;
+use Asynq\Task;
+
+return [
+    'what a handler returns is the result' => static function (): void {
+        $type = fresh('results');
+        $results = ['text' => Payload::text('no JSON'), 'bytes' => Payload::bytes("\xff"), 'json' => ['a' => [1.5, null]], 'none' => null];
+        foreach (array_keys($results) as $id) {
+            client()->enqueue(new NewTask($type, id: $id, retention: '1h'));
+        }
+        work([$type => static fn (Task $task): mixed => $results[$task->id]], 4, prefetch: 3);
+        foreach ($results as $id => $result) {
+            $got = client()->get($type, $id);
+            same('completed', $got->state, $id);
+            same($result instanceof Payload ? $result->bytes : $result, $got->result instanceof Payload ? $got->result->bytes : $got->result, $id);
+        }
+    },
+
+    'what a handler throws fails the attempt' => static function (): void {
+        $type = fresh('failures');
+        $throws = [
+            'plain' => new RuntimeException("no \xff UTF-8"),
+            'later' => new Asynq\RetryLater('2h', 'rate limit'),
+            'never' => new Asynq\Abandon('no such user'),
+            'long' => new RuntimeException(str_repeat('€', 5000)),
+        ];
+        foreach (array_keys($throws) as $id) {
+            client()->enqueue(new NewTask($type, id: $id));
+        }
+        work([$type => static fn (Task $task) => throw $throws[$task->id]], 4, $log);
+        $plain = client()->get($type, 'plain');
+        same(['retry', 1], [$plain->state, $plain->retried]);
+        same("RuntimeException: no \u{fffd} UTF-8", $plain->lastError, 'error');
+        same(2, count($log), 'log lines');
+        $later = client()->get($type, 'later');
+        same(['retry', 'rate limit'], [$later->state, $later->lastError]);
+        same(true, $later->nextProcessAt > new DateTimeImmutable('+100 minutes'), 'later');
+        $never = client()->get($type, 'never');
+        same(['archived', 'no such user'], [$never->state, $never->lastError]);
+        same(true, strlen(client()->get($type, 'long')->lastError) < 5000, 'a long error is cut');
+    },
+
+    'results that cannot be sent, and types without handlers' => static function (): void {
+        $type = fresh('unsendable');
+        client()->enqueue(new NewTask($type, id: 'nan'));
+        work([$type => static fn () => NAN], 1, $log);
+        same(true, str_starts_with(client()->get($type, 'nan')->lastError, 'JsonException'), 'error');
+        client()->enqueue(new NewTask('another', id: 'other', queue: $type, maxRetry: 0));
+        client()->enqueue(new NewTask($type, id: 'last'));
+        work([$type => static fn () => null], 1, $log, prefetch: 1);
+        same('archived', client()->get($type, 'other')->state, 'no handler');
+    },
+
+    'a result that the service refuses does not hold up others' => static function (): void {
+        $type = fresh('huge');
+        client()->enqueue(new NewTask($type, id: 'huge', maxRetry: 0));
+        client()->enqueue(new NewTask($type, id: 'small', retention: '1h'));
+        work([$type => static fn (Task $t) => $t->id === 'huge' ? str_repeat('x', 9 << 20) : 1], 2, $log, prefetch: 2, flushAfter: 10.0);
+        same('completed', client()->get($type, 'small')->state, 'small');
+        $huge = client()->get($type, 'huge');
+        same(['archived', true], [$huge->state, str_contains($huge->lastError, 'the result is refused')]);
+    },
+
+    'tasks that were not begun go back in order' => static function (): void {
+        $type = fresh('back');
+        foreach (range(1, 5) as $n) {
+            client()->enqueue(new NewTask($type, $n));
+        }
+        $seen = [];
+        $note = static function (Task $task) use (&$seen): void {
+            $seen[] = [$task->payload(), $task->attempt];
+        };
+        work([$type => $note], 2, prefetch: 5);
+        same(3, client()->stats($type)->pending, 'pending');
+        work([$type => $note], 3);
+        same([[1, 1], [2, 1], [3, 1], [4, 1], [5, 1]], $seen, 'order');
+    },
+
+    'a canceled handler stops, with either heartbeat' => static function (): void {
+        foreach (['process', 'call'] as $heartbeat) {
+            $type = fresh('cancel');
+            client()->enqueue(new NewTask($type, id: 'x'));
+            $handler = static function (Task $task) use ($type): void {
+                client()->cancel($type, 'x');
+                for ($end = microtime(true) + 20; microtime(true) < $end; usleep(10_000)) {
+                    $task->check();
+                }
+                throw new LogicException('the cancel did not come');
+            };
+            work([$type => $handler], 1, $log, heartbeat: $heartbeat);
+            $info = client()->get($type, 'x');
+            same(true, str_contains((string) $info->lastError, 'cancel'), "$heartbeat: {$info->state} {$info->lastError}");
+        }
+    },
+
+    'a lease that was lost is noticed' => static function (): void {
+        $type = fresh('lost');
+        client()->enqueue(new NewTask($type, id: 'x', retention: '1h'));
+        $handler = static function (Task $task): void {
+            for ($settled = false; !$settled;) {
+                try {
+                    $settled = client()->settle([['lease' => $task->lease, 'outcome' => 'done']]) === [null]; // as good as lost
+                } catch (Asynq\Exception\ConnectionException) {
+                }
+            }
+            for ($end = microtime(true) + 20; microtime(true) < $end; usleep(10_000)) {
+                if ($task->isCanceled()) {
+                    return;
+                }
+            }
+            throw new LogicException('the loss was not noticed');
+        };
+        work([$type => $handler], 1, $log);
+        same([], $log ?? [], 'log');
+    },
+
+    'the deadline of an attempt is its end' => static function (): void {
+        $type = fresh('deadline');
+        client()->enqueue(new NewTask($type, id: 'x', timeout: 1));
+        $handler = static function (Task $task): void {
+            same(false, $task->isCanceled(), 'at first');
+            while (true) {
+                $task->check();
+                usleep(10_000);
+            }
+        };
+        work([$type => $handler], 1, $log);
+        same(true, str_contains((string) client()->get($type, 'x')->lastError, 'deadline'), (string) client()->get($type, 'x')->lastError);
+    },
+
+    'a worker needs a good token' => static function (): void {
+        $worker = new Asynq\Worker(client('ASYNQ_READ_TOKEN'), [fresh('none') => static fn () => null]);
+        throws(Asynq\Exception\AccessDenied::class, static fn () => $worker->run());
+        throws(InvalidArgumentException::class, static fn () => new Asynq\Worker(client(), []));
+    },
+
+    'a killed heartbeat is started again' => static function (): void {
+        if (!is_dir('/proc') || !function_exists('posix_kill')) {
+            return; // there is no way to find it
+        }
+        $type = fresh('beats');
+        client()->enqueue(new NewTask($type, id: 'x', retention: '1h'));
+        $handler = static function (Task $task): int {
+            $own = array_filter(glob('/proc/[0-9]*/stat'), static function (string $file): bool {
+                $stat = explode(' ', (string) @file_get_contents($file));
+                return (int) ($stat[3] ?? 0) === getmypid();
+            });
+            same(1, count($own), 'children');
+            posix_kill((int) basename(dirname(current($own))), SIGKILL);
+            for ($end = microtime(true) + 3; microtime(true) < $end; usleep(10_000)) {
+                $task->check();
+            }
+            return $task->attempt;
+        };
+        work([$type => $handler], 1, $log);
+        same(1, client()->get($type, 'x')->result, 'attempts');
+    },
+];

@@ -1,0 +1,151 @@
+"""Tests against a running service: ASYNQ_URL and ASYNQ_TOKEN name it. go test ./e2e in x/service starts one, behind a proxy that drops
+connections."""
+
+import datetime
+import os
+import threading
+import time
+import unittest
+import uuid
+
+import asynq_service as asynq
+
+
+def client(token="ASYNQ_TOKEN", **options):
+    return asynq.Client(os.environ["ASYNQ_URL"], os.environ[token], **options)
+
+
+def fresh(name):
+    return f"{name}-{uuid.uuid4().hex[:8]}"
+
+
+def work(handlers, times, **options):
+    """Works until handlers have run so many times."""
+    left = threading.Semaphore(times - 1)
+
+    def counted(handler):
+        def run(task):
+            if not left.acquire(blocking=False):
+                worker.stop()
+            return handler(task)
+        return run
+
+    worker = asynq.Worker(client(), {t: counted(h) for t, h in handlers.items()}, **options)
+    worker.run()
+
+
+class ClientTest(unittest.TestCase):
+    def setUp(self):
+        self.client = client()
+        self.addCleanup(self.client.close)
+
+    def test_enqueue(self):
+        kind = fresh("py")
+        at = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+        options = dict(id="a/b?c", queue=kind + "-queue", headers={"trace": "x"}, max_retry=3, timeout=90, process_at=at, retention="1h")
+        info = self.client.enqueue(kind, {"user": 42, "text": "ä"}, **options)
+        self.assertEqual((info["state"], info["max_retry"], info["timeout"]), ("scheduled", 3, "1m30s"))
+        self.assertEqual(self.client.enqueue(kind, {"user": 42, "text": "ä"}, **options)["id"], "a/b?c")
+        got = self.client.get(kind + "-queue", "a/b?c")
+        self.assertEqual((got["payload"], got["headers"]), ({"user": 42, "text": "ä"}, {"trace": "x"}))
+        with self.assertRaises(asynq.TaskIdConflict):
+            self.client.enqueue(kind, "other", **options)
+        self.client.reschedule(kind + "-queue", "a/b?c", "2h")
+        with self.assertRaises(asynq.WrongState):
+            self.client.cancel(kind + "-queue", "a/b?c")
+
+    def test_payloads(self):
+        kind = fresh("py")
+        for value in (None, 0, False, "", "text", [1, 2.5], {"a": None}, asynq.Text("no JSON"), b"\xff\x00"):
+            task = self.client.enqueue(kind, value)
+            self.assertEqual(self.client.get(kind, task["id"])["payload"], value)
+        with self.assertRaises(ValueError):
+            self.client.enqueue(kind, float("nan"))
+        with self.assertRaises(ValueError):
+            self.client.enqueue(kind, process_at=datetime.datetime.now())
+
+    def test_batch(self):
+        kind = fresh("py")
+        tasks = [asynq.new_task(kind, n, id=str(n), max_retry=-1 if n == 1200 else 3) for n in range(1500)]
+        results = self.client.enqueue_batch(tasks)
+        self.assertEqual(results[1499]["id"], "1499")
+        self.assertEqual(results[1200].problems[0]["pointer"], "/tasks/200/max_retry")
+        self.assertEqual(self.client.stats(kind)["pending"], 1499)
+
+    def test_pause(self):
+        kind = fresh("py")
+        self.client.enqueue(kind)
+        self.client.pause(kind)
+        self.assertTrue(self.client.stats(kind)["paused"])
+        self.client.resume(kind)
+        self.assertIn((kind, False), [(q["name"], q["paused"]) for q in self.client.queues()])
+
+    def test_refusals(self):
+        with self.assertRaises(asynq.AccessDenied):
+            client("ASYNQ_READ_TOKEN").enqueue("x")
+        with self.assertRaises(asynq.NotFound):
+            self.client.stats(fresh("nowhere"))
+        with self.assertRaises(asynq.ConnectionFailed):
+            asynq.Client("http://127.0.0.1:1", "x", retry_for=0).queues()
+        with self.assertRaises(asynq.AccessDenied):
+            asynq.Worker(client("ASYNQ_READ_TOKEN"), {fresh("py"): print}).run()
+
+
+class WorkerTest(unittest.TestCase):
+    def test_outcomes(self):
+        kind = fresh("py")
+
+        def handler(task):
+            if isinstance(task.payload, str):
+                raise {"later": asynq.RetryLater(7200, "busy"), "never": asynq.Abandon("no user"), "plain": KeyError("x")}[task.payload]
+            return {"twice": 2 * task.payload}
+
+        c = client()
+        for n in (1, 2, "later", "never", "plain"):
+            c.enqueue(kind, n, id=str(n), retention="1h")
+        with self.assertLogs("asynq", "WARNING"):
+            work({kind: handler}, 5, concurrency=3)
+        self.assertEqual(c.wait(kind, "2")["result"], {"twice": 4})
+        self.assertEqual([c.get(kind, n)["state"] for n in ("1", "later", "never", "plain")], ["completed", "retry", "archived", "retry"])
+        self.assertEqual([c.get(kind, n)["last_error"] for n in ("later", "plain")], ["busy", "KeyError: 'x'"])
+
+    def test_leases_last(self):
+        kind = fresh("py")
+        c = client()
+        c.enqueue(kind, retention="1h", id="x")
+        work({kind: lambda task: time.sleep(3) or task.attempt}, 1)  # longer than a lease
+        self.assertEqual(c.get(kind, "x")["result"], 1)
+
+    def test_cancel(self):
+        kind = fresh("py")
+        c = client()
+        c.enqueue(kind, id="x")
+
+        def handler(task):
+            client().cancel(kind, "x")
+            for _ in range(2000):
+                task.check()
+                time.sleep(0.01)
+
+        with self.assertLogs("asynq", "WARNING"):
+            work({kind: handler}, 1)
+        self.assertIn("cancel", c.get(kind, "x")["last_error"])
+
+    def test_refused_result(self):
+        kind = fresh("py")
+        c = client()
+        c.enqueue(kind, id="x", max_retry=0)
+        with self.assertLogs("asynq", "WARNING"):
+            work({kind: lambda _: "x" * (9 << 20)}, 1)
+        self.assertIn("refused", c.get(kind, "x")["last_error"])
+
+    def test_stop_ends_a_wait(self):
+        worker = asynq.Worker(client(), {fresh("py"): print}, concurrency=2, wait=60)
+        threading.Timer(0.5, worker.stop).start()
+        start = time.monotonic()
+        worker.run()
+        self.assertLess(time.monotonic() - start, 20)
+
+
+if __name__ == "__main__":
+    unittest.main()
