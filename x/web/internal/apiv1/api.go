@@ -12,6 +12,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/prom"
 	"github.com/asynq-go/asynq/x/web/internal/redact"
 )
 
@@ -49,7 +50,7 @@ type Config struct {
 
 type handler struct {
 	Config
-	prometheus *prometheus // nil: none
+	prometheus *prom.Server // nil: none
 }
 
 // New returns the handler of everything under /api/. It sees paths without the root path, and takes names from the escaped path; what
@@ -70,7 +71,7 @@ func New(c Config) http.Handler {
 	if c.Wake == nil {
 		c.Wake = func() {}
 	}
-	return &handler{Config: c, prometheus: newPrometheus(c.PrometheusAddress)}
+	return &handler{Config: c, prometheus: prom.NewServer(c.PrometheusAddress)}
 }
 
 // ServeHTTP finds the route and answers.
