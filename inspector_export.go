@@ -94,7 +94,7 @@ func (i *Inspector) exportPage(ctx context.Context, queue string, found []*rdb.T
 	}
 	tasks, err := until(ctx, func() ([]*rdb.StoredTask, error) { return i.broker.ExportTasks(ctx, queue, ids) })
 	if err != nil {
-		return nil, fmt.Errorf("asynq: %w", err)
+		return nil, brokerError(err)
 	}
 	records := make([]*TaskRecord, 0, len(tasks))
 	for n, t := range tasks {
@@ -185,7 +185,7 @@ func (i *Inspector) ImportTasks(ctx context.Context, queue string, opts ImportOp
 		return i.broker.ImportTasks(ctx, queue, opts.Name, opts.Replace, numbers, tasks)
 	})
 	if err != nil {
-		err = publicError(err)
+		err = publicError(brokerError(err))
 	}
 	for n, place := range at {
 		code := rdb.CodeUnknown
