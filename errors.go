@@ -126,9 +126,9 @@ func publicError(err error) error {
 	case errors.Is(err, rdb.ErrTaskIDConflict):
 		return ErrTaskIDConflict
 	case rdb.IsFull(err):
-		return errors.Join(ErrRedisFull, err)
+		return errors.Join(ErrRedisFull, brokerError(err))
 	default:
-		return err
+		return brokerError(err)
 	}
 }
 

@@ -185,7 +185,7 @@ func (i *Inspector) ImportTasks(ctx context.Context, queue string, opts ImportOp
 		return i.broker.ImportTasks(ctx, queue, opts.Name, opts.Replace, numbers, tasks)
 	})
 	if err != nil {
-		err = publicError(brokerError(err))
+		err = publicError(err)
 	}
 	for n, place := range at {
 		code := rdb.CodeUnknown
