@@ -86,6 +86,9 @@ func (u *UI) bytesOf(r *http.Request, name string, t *asynq.TaskInfo, data []byt
 	if hasOwn {
 		forms, v.Form = slices.Insert(forms, 0, formFormatted), formFormatted
 	}
+	if preset := settingsOf(r).Payload; slices.Contains(forms, preset) {
+		v.Form = preset
+	}
 	param := map[string]string{"payload": "as", "result": "result_as"}[name]
 	if asked := q.Get(param); slices.Contains(forms, asked) {
 		v.Form = asked
