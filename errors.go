@@ -2,6 +2,7 @@ package asynq
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
@@ -125,8 +126,16 @@ func publicError(err error) error {
 	case errors.Is(err, rdb.ErrTaskIDConflict):
 		return ErrTaskIDConflict
 	case rdb.IsFull(err):
-		return errors.Join(ErrRedisFull, err)
+		return errors.Join(ErrRedisFull, brokerError(err))
 	default:
-		return err
+		return brokerError(err)
 	}
 }
+
+// brokerError is an error of what is below this package, which users need not know by its name.
+func brokerError(err error) error { return &belowError{err} }
+
+type belowError struct{ err error }
+
+func (e *belowError) Error() string { return "asynq: " + strings.TrimPrefix(e.err.Error(), "rdb: ") }
+func (e *belowError) Unwrap() error { return e.err }

@@ -54,7 +54,7 @@ func (i *Inspector) Close() error { return i.conn.close("Inspector") }
 func (i *Inspector) Queues() ([]string, error) {
 	names, err := until(i.ctx, func() ([]string, error) { return i.broker.Queues(i.ctx) })
 	if err != nil {
-		return nil, fmt.Errorf("asynq: %w", err)
+		return nil, brokerError(err)
 	}
 	slices.Sort(names)
 	return names, nil
@@ -70,7 +70,7 @@ func (i *Inspector) GetTaskInfo(queue, id string) (*TaskInfo, error) {
 		return nil, fmt.Errorf("asynq: %w: %q in queue %q", ErrTaskNotFound, id, queue)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asynq: %w", err)
+		return nil, brokerError(err)
 	}
 	next := info.ProcessAt
 	if TaskState(info.State) == TaskStatePending {
@@ -97,7 +97,7 @@ func (i *Inspector) setPaused(queue string, set func(context.Context, string) (b
 	}
 	changed, err := until(i.ctx, func() (bool, error) { return set(i.ctx, queue) })
 	if err != nil {
-		return fmt.Errorf("asynq: %w", err)
+		return brokerError(err)
 	}
 	if !changed {
 		return fmt.Errorf("asynq: queue %q %s", queue, otherwise)
@@ -109,7 +109,7 @@ func (i *Inspector) setPaused(queue string, set func(context.Context, string) (b
 // servers were asked.
 func (i *Inspector) CancelProcessing(id string) error {
 	if err := untilDone(i.ctx, func() error { return i.broker.Cancel(i.ctx, id) }); err != nil {
-		return fmt.Errorf("asynq: %w", err)
+		return brokerError(err)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (i *Inspector) CancelProcessing(id string) error {
 func (i *Inspector) mustExist(ctx context.Context, queue string) error {
 	ok, err := until(ctx, func() (bool, error) { return i.broker.QueueExists(ctx, queue) })
 	if err != nil {
-		return fmt.Errorf("asynq: %w", err)
+		return brokerError(err)
 	}
 	if !ok {
 		return fmt.Errorf("asynq: %w: %q", ErrQueueNotFound, queue)

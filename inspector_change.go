@@ -86,7 +86,7 @@ func (i *Inspector) cancelTo(ctx context.Context, id string, fate wire.Fate) err
 		return errNilContext
 	}
 	if err := untilDone(ctx, func() error { return i.broker.CancelTo(ctx, id, fate) }); err != nil {
-		return fmt.Errorf("asynq: %w", err)
+		return brokerError(err)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (i *Inspector) changeError(ctx context.Context, verb, queue, id string, err
 			"run": "it is pending already", "archive": "it is archived already, or completed", "update": "it is not scheduled",
 		}[verb]
 	default:
-		return fmt.Errorf("asynq: %w", err)
+		return brokerError(err)
 	}
 	return fmt.Errorf("asynq: cannot %s task %q of queue %q: %s", verb, id, queue, why)
 }

@@ -3,7 +3,6 @@ package asynq
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/asynq-go/asynq/internal/wire"
 )
@@ -110,7 +109,7 @@ func (i *Inspector) changeSome(queue string, from TaskState, group string, chang
 	}
 	n, err := until(i.ctx, func() (int, error) { return change(i.ctx, queue, wire.State(from), group) })
 	if err != nil {
-		return n, fmt.Errorf("asynq: %w", err)
+		return n, brokerError(err)
 	}
 	if n == 0 {
 		return 0, i.mustExist(i.ctx, queue) // looked up only where there was nothing: tasks are the best proof

@@ -61,7 +61,7 @@ func (i *Inspector) changeMatching(
 		}
 		ids = nil // the call may go on with the page after ctx has ended
 		if err != nil {
-			return fmt.Errorf("asynq: %w", err)
+			return brokerError(err)
 		}
 		return nil
 	}

@@ -34,6 +34,6 @@ func (i *Inspector) DeleteQueue(queue string, force bool) error {
 	case errors.Is(err, rdb.ErrQueueNonempty):
 		return fmt.Errorf("asynq: %w: %q", ErrQueueNotEmpty, queue)
 	default:
-		return fmt.Errorf("asynq: %w", err)
+		return brokerError(err)
 	}
 }

@@ -111,7 +111,7 @@ func (i *Inspector) Diagnose(ctx context.Context, opts DiagnoseOptions) iter.Seq
 		for f, err := range untilEach(ctx, i.broker.Diagnose(ctx, rdb.Diagnosis{Queues: opts.Queues, Repair: opts.Repair})) {
 			var out *Finding
 			if err != nil {
-				err = fmt.Errorf("asynq: %w", err)
+				err = brokerError(err)
 			} else {
 				out = &Finding{
 					Queue: f.Queue, TaskID: f.TaskID, Key: f.Key, Kind: FindingKind(f.Kind),

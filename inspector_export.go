@@ -94,7 +94,7 @@ func (i *Inspector) exportPage(ctx context.Context, queue string, found []*rdb.T
 	}
 	tasks, err := until(ctx, func() ([]*rdb.StoredTask, error) { return i.broker.ExportTasks(ctx, queue, ids) })
 	if err != nil {
-		return nil, fmt.Errorf("asynq: %w", err)
+		return nil, brokerError(err)
 	}
 	records := make([]*TaskRecord, 0, len(tasks))
 	for n, t := range tasks {

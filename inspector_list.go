@@ -1,7 +1,6 @@
 package asynq
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -92,7 +91,7 @@ func (i *Inspector) listTasks(queue string, state TaskState, group string, opts 
 		return i.broker.ListTasks(i.ctx, queue, wire.State(state), group, offset, limit)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("asynq: %w", err)
+		return nil, brokerError(err)
 	}
 	if len(found) == 0 {
 		return nil, i.mustExist(i.ctx, queue)

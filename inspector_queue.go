@@ -71,7 +71,7 @@ func (i *Inspector) GetQueueInfo(queue string) (*QueueInfo, error) {
 	}
 	s, err := until(i.ctx, func() (*rdb.QueueStats, error) { return i.broker.Stats(i.ctx, queue) })
 	if err != nil {
-		return nil, fmt.Errorf("asynq: %w", err)
+		return nil, brokerError(err)
 	}
 	info := newQueueInfo(queue, s)
 	if err := i.addMemory(i.ctx, info, s); err != nil {
@@ -86,7 +86,7 @@ func (i *Inspector) addMemory(ctx context.Context, info *QueueInfo, s *rdb.Queue
 		return nil
 	}
 	if info.MemoryUsage, err = until(ctx, func() (int64, error) { return i.broker.Memory(ctx, info.Queue, s, i.samples) }); err != nil {
-		return fmt.Errorf("asynq: %w", err)
+		return brokerError(err)
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (i *Inspector) History(queue string, n int) ([]*DailyStats, error) {
 	}
 	days, err := until(i.ctx, func() ([]rdb.DailyStats, error) { return i.broker.History(i.ctx, queue, n) })
 	if err != nil {
-		return nil, fmt.Errorf("asynq: %w", err)
+		return nil, brokerError(err)
 	}
 	stats := make([]*DailyStats, n)
 	for d, day := range days {
@@ -176,7 +176,7 @@ type GroupInfo struct {
 func (i *Inspector) Groups(queue string) ([]*GroupInfo, error) {
 	groups, err := until(i.ctx, func() ([]rdb.Group, error) { return i.broker.Groups(i.ctx, queue) })
 	if err != nil {
-		return nil, fmt.Errorf("asynq: %w", err)
+		return nil, brokerError(err)
 	}
 	if len(groups) == 0 {
 		return nil, i.mustExist(i.ctx, queue)

@@ -36,7 +36,7 @@ func (i *Inspector) QueueInfos(ctx context.Context, queues ...string) ([]QueueIn
 	began := time.Now()
 	names, err := until(ctx, func() ([]string, error) { return i.broker.Queues(ctx) })
 	if err != nil {
-		return nil, fmt.Errorf("asynq: %w", err)
+		return nil, brokerError(err)
 	}
 	slices.Sort(names)
 	if len(queues) == 0 {
@@ -101,7 +101,7 @@ func (i *Inspector) ask(ctx context.Context, began time.Time, lane []string) []Q
 
 func (i *Inspector) queueResult(ctx context.Context, queue string, found rdb.StatsResult) QueueInfoResult {
 	if found.Err != nil {
-		return QueueInfoResult{Queue: queue, Err: fmt.Errorf("asynq: %w", found.Err)}
+		return QueueInfoResult{Queue: queue, Err: brokerError(found.Err)}
 	}
 	info := newQueueInfo(queue, found.Stats)
 	if err := i.addMemory(ctx, info, found.Stats); err != nil {

@@ -47,7 +47,7 @@ func (i *Inspector) SchedulerEntries() ([]*SchedulerEntry, error) { return i.sch
 func (i *Inspector) schedulerEntries(ctx context.Context) ([]*SchedulerEntry, error) {
 	published, err := until(ctx, func() ([]rdb.PublishedEntry, error) { return i.broker.SchedulerEntries(ctx) })
 	if err != nil {
-		return nil, fmt.Errorf("asynq: %w", err)
+		return nil, brokerError(err)
 	}
 	entries := make([]*SchedulerEntry, 0, len(published))
 	seen := make(map[string]bool, len(published))
@@ -80,7 +80,7 @@ func (i *Inspector) ListSchedulerEnqueueEvents(entryID string, opts ...ListOptio
 		return i.broker.EnqueueEvents(i.ctx, entryID, offset, limit)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("asynq: %w", err)
+		return nil, brokerError(err)
 	}
 	events := make([]*SchedulerEnqueueEvent, len(found))
 	for n, e := range found {

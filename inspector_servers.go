@@ -2,7 +2,6 @@ package asynq
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -70,7 +69,7 @@ func (i *Inspector) Servers() ([]*ServerInfo, error) {
 		return f, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("asynq: %w", err)
+		return nil, brokerError(err)
 	}
 	servers := make([]*ServerInfo, len(found.infos))
 	for n, s := range found.infos {
@@ -111,7 +110,7 @@ type ClusterNode struct {
 func (i *Inspector) ClusterKeySlot(queue string) (int64, error) {
 	slot, err := until(i.ctx, func() (int64, error) { return i.broker.Slot(i.ctx, queue) })
 	if err != nil {
-		return 0, fmt.Errorf("asynq: %w", err)
+		return 0, brokerError(err)
 	}
 	return slot, nil
 }
@@ -120,7 +119,7 @@ func (i *Inspector) ClusterKeySlot(queue string) (int64, error) {
 func (i *Inspector) ClusterNodes(queue string) ([]*ClusterNode, error) {
 	found, err := until(i.ctx, func() ([]redis.ClusterNode, error) { return i.broker.Nodes(i.ctx, queue) })
 	if err != nil {
-		return nil, fmt.Errorf("asynq: %w", err)
+		return nil, brokerError(err)
 	}
 	nodes := make([]*ClusterNode, len(found))
 	for n, node := range found {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"strings"
 	"time"
@@ -95,7 +94,7 @@ func (i *Inspector) eachTask(
 	}
 	walk, err := i.broker.Walk(queue, wire.State(state), filter.Group)
 	if err != nil {
-		return fmt.Errorf("asynq: %w", err)
+		return brokerError(err)
 	}
 	for scanned := 0; ; {
 		if err := ctx.Err(); err != nil {
@@ -108,7 +107,7 @@ func (i *Inspector) eachTask(
 		tasks, looked, err := next(ctx, walk, max(n, 1)) // one more, where it is full, to see whether there are more
 		switch {
 		case err != nil:
-			return fmt.Errorf("asynq: %w", err)
+			return brokerError(err)
 		case looked == 0 && scanned == 0:
 			return i.mustExist(ctx, queue)
 		case looked == 0:
@@ -158,7 +157,7 @@ func (i *Inspector) findStart(ctx context.Context, queue string, tasks []*rdb.Ta
 	}
 	started, err := until(ctx, func() (map[string]time.Time, error) { return i.broker.Started(ctx, queue, ids) })
 	if err != nil {
-		return fmt.Errorf("asynq: %w", err)
+		return brokerError(err)
 	}
 	for _, t := range tasks {
 		if !t.Orphaned {

@@ -60,7 +60,7 @@ func (i *Inspector) TasksAfter(
 		}
 		tasks, looked, err := next(ctx, walk, look)
 		if err != nil {
-			return nil, fmt.Errorf("asynq: %w", err)
+			return nil, brokerError(err)
 		}
 		if looked == 0 {
 			if page.Looked == 0 {
@@ -129,7 +129,7 @@ func (i *Inspector) walkFrom(
 		return nil, ErrCursor
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asynq: %w", err)
+		return nil, brokerError(err)
 	}
 	return walk, nil
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
 
 	"github.com/asynq-go/asynq"
 )
@@ -145,4 +148,22 @@ func TestDiagnoseEndsWithItsLoop(t *testing.T) {
 			s.t.Errorf("errors %v", errs)
 		}
 	})
+}
+
+// Errors name this package, and not those below it.
+func TestInspectorErrorsAreOfThisPackage(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	i := asynq.NewInspector(asynq.RedisClientOpt{Addr: server.Addr(), MaxRetries: -1})
+	t.Cleanup(func() { _ = i.Close() })
+	if _, err := i.Queues(); err != nil {
+		t.Fatal(err)
+	}
+	server.SetError("ERR out of order")
+	for name, call := range inspectorCalls(i, t.Context()) {
+		err := call()
+		if err == nil || !strings.HasPrefix(err.Error(), "asynq: ") || strings.Contains(err.Error(), "rdb:") || !strings.Contains(err.Error(), "out of order") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -66,7 +66,7 @@ func (s *Scheduler) newScheduled(cfg PeriodicTaskConfig) (*scheduled, error) {
 	}
 	schedule, err := timetable.Parse(cfg.Cronspec, loc, s.opts.Group != "")
 	if err != nil {
-		return nil, fmt.Errorf("asynq: %w", err)
+		return nil, brokerError(err)
 	}
 	if schedule.Next(now).IsZero() {
 		return nil, fmt.Errorf("asynq: cron spec %q: it has no tick within five years", cfg.Cronspec)

@@ -110,10 +110,8 @@ func (b *Broker) Cancel(ctx context.Context, id string) error {
 func (b *Broker) CancelTo(ctx context.Context, id string, fate wire.Fate) error {
 	c := newCall(cancelScript, 3).arg(b.queues.namespace.Cancel(), wire.CancelMessage(id, fate), id)
 	b.run(ctx, c)
-	if _, err := c.int(); err != nil {
-		return fmt.Errorf("rdb: asking to cancel a task: %w", err)
-	}
-	return nil
+	_, err := c.int() // which names the script
+	return err
 }
 
 // Subscription listens for tasks to cancel.

@@ -187,15 +187,3 @@ func (o Options) resultText() func(string, []byte) (string, bool) {
 		return o.ResultFormatter.FormatResult(taskType, data), true
 	}
 }
-
-// seen is a task as filters see it, with what Redact leaves of it; nil if all is shown.
-func (o Options) seen() func(*asynq.TaskInfo) *asynq.TaskInfo {
-	if o.Redact == nil {
-		return nil
-	}
-	return func(t *asynq.TaskInfo) *asynq.TaskInfo {
-		c := *t
-		c.Payload, c.Result = o.Redact(t.Queue, t.Type, t.Payload), o.Redact(t.Queue, t.Type, t.Result)
-		return &c
-	}
-}

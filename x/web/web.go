@@ -12,6 +12,7 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/prom"
+	"github.com/asynq-go/asynq/x/web/internal/redact"
 	"github.com/asynq-go/asynq/x/web/internal/survey"
 	"github.com/asynq-go/asynq/x/web/internal/ui"
 )
@@ -32,6 +33,7 @@ func New(opts Options) *Handler {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
+	opts.Redact = redact.New(opts.Redact, opts.Logger)
 	client, namespace, owned, err := asynq.ConnectRedis(opts.RedisConnOpt)
 	if err != nil {
 		panic("web: " + err.Error())
@@ -39,7 +41,7 @@ func New(opts Options) *Handler {
 	shared := asynq.WithNamespace(asynq.SharedRedisClient(client), namespace)
 	p := &parts{opts: opts, redis: client, inspector: asynq.NewInspector(shared), client: asynq.NewClient(shared)}
 	p.poller = poll.New(poll.Config{Source: poll.NewSource(p.inspector, client), Interval: opts.PollInterval, Logger: opts.Logger})
-	p.bulk = bulk.New(bulk.Config{Inspector: p.inspector, Logger: opts.Logger, Seen: opts.seen()})
+	p.bulk = bulk.New(bulk.Config{Inspector: p.inspector, Logger: opts.Logger, Seen: redact.Redact(opts.Redact).Task})
 	p.survey = survey.New(survey.Config{Inspector: p.inspector, Logger: opts.Logger})
 	p.prometheus = prom.New(opts.PrometheusAddress, opts.Logger)
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/prom"
+	"github.com/asynq-go/asynq/x/web/internal/redact"
 )
 
 // Gate asks for leave and keeps the audit log; access.Guard is one.
@@ -33,9 +35,8 @@ type Config struct {
 	// PayloadFormatter and ResultFormatter print the bytes of tasks. Default: Text.
 	PayloadFormatter, ResultFormatter func(typename string, b []byte) string
 
-	// Redact takes out of a payload what nobody may see, before it is printed. Queue is empty for the payload of a scheduler's entry
-	// that names none. Default: nothing is taken out.
-	Redact func(queue, typename string, payload []byte) []byte
+	// Redact takes out of a payload or a result what nobody may see, before it is printed. Default: nothing is taken out.
+	Redact redact.Redact
 
 	// PrometheusAddress is the URL of the Prometheus that /metrics asks. Default: none, and /metrics answers 404.
 	PrometheusAddress string
@@ -49,7 +50,7 @@ type Config struct {
 
 type handler struct {
 	Config
-	prometheus *prometheus // nil: none
+	prometheus *prom.Server // nil: none
 }
 
 // New returns the handler of everything under /api/. It sees paths without the root path, and takes names from the escaped path; what
@@ -64,16 +65,13 @@ func New(c Config) http.Handler {
 	if c.ResultFormatter == nil {
 		c.ResultFormatter = plain
 	}
-	if c.Redact == nil {
-		c.Redact = func(_, _ string, payload []byte) []byte { return payload }
-	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
 	if c.Wake == nil {
 		c.Wake = func() {}
 	}
-	return &handler{Config: c, prometheus: newPrometheus(c.PrometheusAddress)}
+	return &handler{Config: c, prometheus: prom.NewServer(c.PrometheusAddress)}
 }
 
 // ServeHTTP finds the route and answers.
@@ -117,5 +115,11 @@ func (h *handler) mayView(x *exchange) bool {
 }
 
 func (h *handler) payload(queue, typename string, b []byte) string {
-	return h.PayloadFormatter(typename, h.Redact(queue, typename, b))
+	shown, _ := h.Redact.Bytes(queue, typename, b)
+	return h.PayloadFormatter(typename, shown)
+}
+
+func (h *handler) result(t *asynq.TaskInfo) string {
+	shown, _ := h.Redact.Bytes(t.Queue, t.Type, t.Result)
+	return h.ResultFormatter(t.Type, shown)
 }

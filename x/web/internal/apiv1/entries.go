@@ -1,6 +1,9 @@
 package apiv1
 
-import "github.com/asynq-go/asynq"
+import (
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/redact"
+)
 
 type entryState struct {
 	ID      string   `json:"id"`
@@ -37,15 +40,12 @@ func (h *handler) entries(x *exchange) {
 }
 
 func (h *handler) newEntryState(e *asynq.SchedulerEntry) entryState {
-	queue, options := "", make([]string, len(e.Opts))
+	options := make([]string, len(e.Opts))
 	for n, opt := range e.Opts {
 		options[n] = opt.String()
-		if name, ok := opt.Value().(string); ok && opt.Type() == asynq.QueueOpt {
-			queue = name
-		}
 	}
 	return entryState{
-		ID: e.ID, Spec: e.Spec, Type: e.Task.Type(), Payload: h.payload(queue, e.Task.Type(), e.Task.Payload()), Options: options,
+		ID: e.ID, Spec: e.Spec, Type: e.Task.Type(), Payload: h.payload(redact.QueueOf(e), e.Task.Type(), e.Task.Payload()), Options: options,
 		Next: always(e.Next), Prev: when(e.Prev),
 	}
 }

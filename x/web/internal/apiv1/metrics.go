@@ -3,9 +3,8 @@ package apiv1
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -41,25 +40,6 @@ var charts = map[string]string{
 	"archived_tasks_by_queue":         `asynq_tasks_enqueued_total{state="archived",QUEUES}`,
 }
 
-// prometheus asks a Prometheus.
-type prometheus struct {
-	url    string
-	client *http.Client
-}
-
-// newPrometheus returns nil if there is no address.
-func newPrometheus(address string) *prometheus {
-	if address == "" {
-		return nil
-	}
-	if !strings.Contains(address, "://") {
-		address = "http://" + address
-	}
-	// What it answers is handed on, so it must come from where the configuration says.
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &prometheus{url: strings.TrimRight(address, "/") + "/api/v1/query_range", client: &http.Client{CheckRedirect: stay}}
-}
-
 // metrics answers with what Prometheus says for each chart. A chart that it does not answer for has an error in its form, and the others
 // are there.
 func (h *handler) metrics(x *exchange) {
@@ -75,7 +55,7 @@ func (h *handler) metrics(x *exchange) {
 		h.fail(x, err)
 		return
 	}
-	answers, err := h.prometheus.all(x.r.Context(), params, selector)
+	answers, err := h.allCharts(x.r.Context(), params, selector)
 	if len(answers) == 0 {
 		h.Logger.ErrorContext(x.r.Context(), "Prometheus does not answer", "err", err)
 		problem(x.w, http.StatusBadGateway, fmt.Sprintf("Prometheus does not answer: %v", err))
@@ -130,8 +110,8 @@ func stepOf(duration int) int {
 	}
 }
 
-// all asks for all charts at once. The error is one of those that were not answered.
-func (p *prometheus) all(ctx context.Context, params url.Values, selector string) (answers map[string]json.RawMessage, failed error) {
+// allCharts asks for all charts at once. The error is one of those that were not answered.
+func (h *handler) allCharts(ctx context.Context, params url.Values, selector string) (answers map[string]json.RawMessage, failed error) {
 	ctx, cancel := context.WithTimeout(ctx, prometheusPatience)
 	defer cancel()
 	answers = make(map[string]json.RawMessage, len(charts))
@@ -139,7 +119,7 @@ func (p *prometheus) all(ctx context.Context, params url.Values, selector string
 	var asked sync.WaitGroup
 	for name, query := range charts {
 		asked.Go(func() {
-			answer, err := p.ask(ctx, params, strings.ReplaceAll(query, "QUEUES", selector))
+			answer, err := h.chart(ctx, params, strings.ReplaceAll(query, "QUEUES", selector))
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -153,29 +133,16 @@ func (p *prometheus) all(ctx context.Context, params url.Values, selector string
 	return answers, failed
 }
 
-// ask returns what Prometheus says to one query, be it an error.
-func (p *prometheus) ask(ctx context.Context, params url.Values, query string) (json.RawMessage, error) {
-	form := url.Values{"query": {query}}
-	for name, values := range params {
-		form[name] = values
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"?"+form.Encode(), http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	response, err := p.client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxChart+1))
+// chart returns what Prometheus says to one query, be it an error.
+func (h *handler) chart(ctx context.Context, params url.Values, query string) (json.RawMessage, error) {
+	params = maps.Clone(params)
+	params.Set("query", query)
+	body, status, err := h.prometheus.Ask(ctx, "/api/v1/query_range", params, maxChart)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(body) > maxChart:
-		return nil, errors.New("its answer is too large: ask for fewer queues, or a shorter time")
 	case !json.Valid(body):
-		return nil, fmt.Errorf("its answer is no JSON (status %s)", response.Status)
+		return nil, fmt.Errorf("its answer is no JSON (status %s)", status)
 	}
 	return body, nil
 }

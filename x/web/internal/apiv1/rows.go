@@ -60,7 +60,7 @@ func completedRow(h *handler, t *asynq.TaskInfo, _ map[taskKey]*asynq.WorkerInfo
 		CompletedAt string `json:"completed_at"`
 		Result      string `json:"result"`
 		TTLSeconds  int64  `json:"ttl_seconds"`
-	}{h.row(t), always(t.CompletedAt), h.ResultFormatter(t.Type, t.Result), keptFor(t)}
+	}{h.row(t), always(t.CompletedAt), h.result(t), keptFor(t)}
 }
 
 func aggregatingRow(h *handler, t *asynq.TaskInfo, _ map[taskKey]*asynq.WorkerInfo) any {

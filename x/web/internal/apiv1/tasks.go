@@ -179,7 +179,7 @@ func (h *handler) task(x *exchange) {
 		ID: t.ID, Queue: t.Queue, Type: t.Type, Payload: h.payload(t.Queue, t.Type, t.Payload), State: t.State.String(),
 		MaxRetry: t.MaxRetry, Retried: t.Retried, LastError: t.LastErr, LastFailedAt: when(t.LastFailedAt),
 		TimeoutSeconds: int64(t.Timeout / time.Second), Deadline: when(t.Deadline), NextProcessAt: when(t.NextProcessAt),
-		CompletedAt: when(t.CompletedAt), Result: h.ResultFormatter(t.Type, t.Result), TTLSeconds: keptFor(t),
+		CompletedAt: when(t.CompletedAt), Result: h.result(t), TTLSeconds: keptFor(t),
 	})
 }
 

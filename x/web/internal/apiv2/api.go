@@ -5,6 +5,7 @@ package apiv2
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/redact"
 )
 
 // Gate says who may do what, and hears of what was done; see access.Guard.
@@ -43,12 +45,11 @@ type Config struct {
 	Bulk      *bulk.Manager
 	Gate      Gate
 
-	Poller      Poller                                                           // nil: queues have no rates, and Redis is asked each time
-	History     func(queue string, metrics []string, span time.Duration) *Series // nil: there are no series
-	Fingerprint func(text string) string                                         // what errors of the same kind have in common; nil: a simple one
-	User        func(ctx context.Context) (name string, role access.Role)        // nil: nobody is known
+	Poller  Poller                                                           // nil: queues have no rates, and Redis is asked each time
+	History func(queue string, metrics []string, span time.Duration) *Series // nil: there are no series
+	User    func(ctx context.Context) (name string, role access.Role)        // nil: nobody is known
 
-	Redact        func(queue, typename string, payload []byte) []byte
+	Redact        redact.Redact // of payloads and results; nil: all is shown
 	FormatPayload func(typename string, payload []byte) string
 	FormatResult  func(typename string, result []byte) string
 
@@ -62,6 +63,7 @@ type api struct {
 	Config
 	routes  []*route
 	openapi []byte
+	secret  []byte // in entity tags, where payloads are redacted
 }
 
 // prefix is where the API begins, behind the root path.
@@ -72,10 +74,10 @@ func New(cfg Config) http.Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	if cfg.Fingerprint == nil {
-		cfg.Fingerprint = fingerprint
-	}
 	a := &api{Config: cfg}
+	if cfg.Redact != nil { // else a tag would tell whether a guess at what is not shown is right
+		a.secret = []byte(rand.Text())
+	}
 	a.routes = a.table()
 	doc, err := json.Marshal(a.document())
 	if err != nil {

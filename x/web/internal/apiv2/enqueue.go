@@ -240,6 +240,9 @@ func (c *call) cloneTask() (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.whole(t); err != nil {
+		return nil, err
+	}
 	opts := []asynq.Option{
 		asynq.Queue(t.Queue), asynq.MaxRetry(t.MaxRetry), asynq.Timeout(t.Timeout), asynq.Retention(t.Retention),
 	}

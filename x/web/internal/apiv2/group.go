@@ -2,13 +2,13 @@ package apiv2
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/search"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
 // ErrorGroup are failed tasks whose errors have the same fingerprint.
@@ -52,15 +52,9 @@ type Grouped[T any] struct {
 	Errors   []QueueError `json:"errors"`
 }
 
-// each goes through what the search finds, looking at no more than scan tasks.
-func (s *search) each(
-	ctx context.Context, i *asynq.Inspector, scan int, do func(*asynq.TaskInfo),
-) (looked int, complete bool, failed []QueueError, err error) {
-	list, err := s.part(ctx, i, "", scan, scan, do)
-	if err != nil {
-		return 0, false, nil, err
-	}
-	return list.Looked, list.Complete, list.Errors, nil
+// all bounds a search that is not for a page.
+func (c *call) all() search.Bounds {
+	return search.Bounds{Found: c.num("max_scan"), Looked: c.num("max_scan")}
 }
 
 // top are the 20 most frequent of what was counted.
@@ -97,14 +91,14 @@ func (c *call) listErrors() (any, error) {
 		return nil, err
 	}
 	if !c.has("state") {
-		s.states = []asynq.TaskState{asynq.TaskStateRetry, asynq.TaskStateArchived}
+		s.States = []asynq.TaskState{asynq.TaskStateRetry, asynq.TaskStateArchived}
 	}
 	groups := make(map[string]*errorGroup)
-	looked, complete, failed, err := s.each(c.r.Context(), c.api.Inspector, c.num("max_scan"), func(t *asynq.TaskInfo) {
+	part, err := s.Each(c.r.Context(), c.api.Inspector, "", c.all(), func(t *asynq.TaskInfo) {
 		if t.LastErr == "" {
 			return
 		}
-		kind := c.api.Fingerprint(t.LastErr)
+		kind := show.Fingerprint(t.LastErr)
 		g := groups[kind]
 		if g == nil {
 			g = &errorGroup{types: map[string]int{}, queues: map[string]int{}, states: map[string]int{}}
@@ -127,7 +121,7 @@ func (c *call) listErrors() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := Grouped[ErrorGroup]{Items: []ErrorGroup{}, Looked: looked, Complete: complete, Errors: failed}
+	out := Grouped[ErrorGroup]{Items: []ErrorGroup{}, Looked: part.Looked, Complete: part.Next == "", Errors: queueErrors(part)}
 	for _, g := range groups {
 		g.Types, g.Queues, g.States = top(g.types), top(g.queues), top(g.states)
 		out.Items = append(out.Items, g.ErrorGroup)
@@ -148,7 +142,7 @@ func (c *call) listTypes() (any, error) {
 		return nil, err
 	}
 	groups, queues := make(map[string]*TypeGroup), make(map[string]map[string]int)
-	looked, complete, failed, err := s.each(c.r.Context(), c.api.Inspector, c.num("max_scan"), func(t *asynq.TaskInfo) {
+	part, err := s.Each(c.r.Context(), c.api.Inspector, "", c.all(), func(t *asynq.TaskInfo) {
 		g := groups[t.Type]
 		if g == nil {
 			g = &TypeGroup{Type: t.Type, States: map[string]int{}}
@@ -161,7 +155,7 @@ func (c *call) listTypes() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := Grouped[TypeGroup]{Items: []TypeGroup{}, Looked: looked, Complete: complete, Errors: failed}
+	out := Grouped[TypeGroup]{Items: []TypeGroup{}, Looked: part.Looked, Complete: part.Next == "", Errors: queueErrors(part)}
 	for _, g := range groups {
 		g.Queues = top(queues[g.Type])
 		out.Items = append(out.Items, *g)
@@ -171,24 +165,4 @@ func (c *call) listTypes() (any, error) {
 	})
 	out.Items = out.Items[:min(len(out.Items), maxGroups)]
 	return out, nil
-}
-
-// fingerprint is the first line of an error with a # for each run of digits: what differs from one task to the next is mostly numbers.
-func fingerprint(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	line, _ = cutText(line, 300)
-	var b strings.Builder
-	digits := false
-	for _, r := range line {
-		if unicode.IsDigit(r) {
-			if !digits {
-				b.WriteByte('#')
-			}
-			digits = true
-			continue
-		}
-		digits = false
-		b.WriteRune(r)
-	}
-	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
 // pages follows the cursors of a list, and returns all IDs in their order.
@@ -164,13 +166,39 @@ func TestLongErrorsAndPayloadsAreCut(t *testing.T) {
 }
 
 func TestErrorsAreGrouped(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"user 17: no such row 4": "user #: no such row #", "dial tcp 127.0.0.1:80: refused\nstack": "dial tcp #.#.#.#:#: refused",
-	} {
-		if got := fingerprint(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
+	s := newSite(t, nil)
+	s.many(3, "mail", "a", asynq.MaxRetry(0))
+	s.serve(func(_ context.Context, task *asynq.Task) error {
+		return fmt.Errorf("user %d: no such row %s", rand.Int(), task.ResultWriter().TaskID())
+	})
+	var groups Grouped[ErrorGroup]
+	eventually(t, "the failures to be settled", func() bool {
+		groups = Grouped[ErrorGroup]{}
+		s.want(200, "GET", "/errors", "").into(&groups)
+		return groups.Looked == 3
+	})
+	if len(groups.Items) != 1 || groups.Items[0].Count != 3 || groups.Items[0].Fingerprint != show.Fingerprint(groups.Items[0].Error) {
+		t.Errorf("%+v", groups)
+	}
+}
+
+// What is behind a full page is looked at by the next one.
+func TestLookedCountsEachTaskOnce(t *testing.T) {
+	s := newSite(t, nil)
+	for range 40 {
+		s.enqueue("a", "n")
+	}
+	looked, found := 0, 0
+	for path := "/tasks?limit=7&filter=payload:n"; path != ""; {
+		var list TaskList
+		s.want(200, "GET", path, "").into(&list)
+		looked, found, path = looked+list.Looked, found+len(list.Items), ""
+		if list.Next != nil {
+			path = "/tasks?limit=7&filter=payload:n&cursor=" + *list.Next
 		}
+	}
+	if looked != 40 || found != 40 {
+		t.Errorf("%d looked at, %d found", looked, found)
 	}
 }
 

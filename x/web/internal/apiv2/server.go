@@ -7,6 +7,7 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/redact"
 )
 
 // Server is a running server.
@@ -134,16 +135,6 @@ type ScheduleEvents struct {
 	More  bool            `json:"more" doc:"There is a next page."`
 }
 
-func queueOfEntry(e *asynq.SchedulerEntry) string {
-	queue := "default"
-	for _, o := range append(e.Task.Options(), e.Opts...) {
-		if o.Type() == asynq.QueueOpt {
-			queue, _ = o.Value().(string)
-		}
-	}
-	return queue
-}
-
 func (c *call) listSchedules() (any, error) {
 	if err := c.view("", ""); err != nil {
 		return nil, err
@@ -155,10 +146,10 @@ func (c *call) listSchedules() (any, error) {
 	out := ScheduleList{Items: []*Schedule{}}
 	for _, e := range entries {
 		s := &Schedule{
-			ID: e.ID, Spec: e.Spec, Type: e.Task.Type(), Queue: queueOfEntry(e), Options: []string{},
+			ID: e.ID, Spec: e.Spec, Type: e.Task.Type(), Queue: redact.QueueOf(e), Options: []string{},
 			NextAt: timeOf(e.Next), PrevAt: timeOf(e.Prev),
 		}
-		s.Payload = c.api.payload(s.Queue, s.Type, e.Task.Payload(), asFits, listedPayload)
+		s.Payload = c.api.value(c.api.FormatPayload, s.Queue, s.Type, e.Task.Payload(), asFits, listedPayload)
 		for _, o := range e.Opts {
 			s.Options = append(s.Options, o.String())
 		}

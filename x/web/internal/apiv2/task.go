@@ -1,8 +1,8 @@
 package apiv2
 
 import (
-	"bytes"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -80,13 +80,9 @@ func (c *call) newTask(t *asynq.TaskInfo, listed bool) *Task {
 		out.LastError, out.LastErrorTruncated = cutText(t.LastErr, maxListedError)
 	}
 	if as != asNone {
-		out.Payload = c.api.payload(t.Queue, t.Type, t.Payload, as, limit)
+		out.Payload = c.api.value(c.api.FormatPayload, t.Queue, t.Type, t.Payload, as, limit)
 		if t.Result != nil {
-			out.Result = newValue(t.Result, as, limit)
-			if c.api.FormatResult != nil {
-				text := c.api.FormatResult(t.Type, t.Result)
-				out.Result.Formatted = &text
-			}
+			out.Result = c.api.value(c.api.FormatResult, t.Queue, t.Type, t.Result, as, limit)
 		}
 	}
 	if t.State == asynq.TaskStateActive {
@@ -95,30 +91,36 @@ func (c *call) newTask(t *asynq.TaskInfo, listed bool) *Task {
 	return out
 }
 
-// payload describes a payload, as much of it as may be shown.
-func (a *api) payload(queue, typename string, b []byte, as string, limit int) *Value {
-	shown := b
-	if a.Redact != nil {
-		shown = a.Redact(queue, typename, b)
-	}
+// value describes a payload or a result, as much of it as may be shown.
+func (a *api) value(format func(string, []byte) string, queue, typename string, b []byte, as string, limit int) *Value {
+	shown, redacted := a.Redact.Bytes(queue, typename, b)
 	v := newValue(shown, as, limit)
-	v.Redacted = !bytes.Equal(shown, b)
-	if a.FormatPayload != nil {
-		text := a.FormatPayload(typename, shown)
+	v.Redacted = redacted
+	if format != nil {
+		text := format(typename, shown)
 		v.Formatted = &text
 	}
 	return v
 }
 
+// whole refuses a change that only those may make who see all of the payload: another queue, or half of the payload, could show it.
+func (c *call) whole(t *asynq.TaskInfo) error {
+	if _, redacted := c.api.Redact.Bytes(t.Queue, t.Type, t.Payload); redacted {
+		return problemf(http.StatusForbidden, "", "this server does not show all of the payload, so it can be neither edited nor copied here")
+	}
+	return nil
+}
+
 // etag changes whenever a task does. Of what Redis tells, the time at which a pending task is next due is always now.
-func etag(t *asynq.TaskInfo) string {
+func (a *api) etag(t *asynq.TaskInfo) string {
 	fixed := *t
 	if t.State == asynq.TaskStatePending {
 		fixed.NextProcessAt = time.Time{}
 	}
 	text, _ := json.Marshal(&fixed) // a map of strings is sorted
-	sum := sha256.Sum256(text)
-	return `"` + hex.EncodeToString(sum[:12]) + `"`
+	h := hmac.New(sha256.New, a.secret)
+	h.Write(text)
+	return `"` + hex.EncodeToString(h.Sum(nil)[:12]) + `"`
 }
 
 // matches reports whether a header of entity tags has this one.
@@ -135,7 +137,7 @@ func matches(header, tag string) bool {
 func (c *call) find() (*asynq.TaskInfo, error) { return c.inspect().GetTaskInfo(c.queue(), c.id()) }
 
 func (c *call) showTask(t *asynq.TaskInfo) *Task {
-	c.w.Header().Set("ETag", etag(t))
+	c.w.Header().Set("ETag", c.api.etag(t))
 	return c.newTask(t, false)
 }
 
@@ -147,8 +149,8 @@ func (c *call) getTask() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if tags := c.r.Header.Get("If-None-Match"); tags != "" && matches(tags, etag(t)) {
-		c.w.Header().Set("ETag", etag(t))
+	if tags := c.r.Header.Get("If-None-Match"); tags != "" && matches(tags, c.api.etag(t)) {
+		c.w.Header().Set("ETag", c.api.etag(t))
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil, errAnswered
 	}
@@ -189,7 +191,14 @@ func (c *call) patchTask() (any, error) {
 		return nil, err
 	}
 	if patch.Payload != nil {
-		err := c.inspect().UpdateTaskPayload(c.queue(), c.id(), payload)
+		t, err := c.find()
+		if err != nil {
+			return nil, err
+		}
+		if err := c.whole(t); err != nil {
+			return nil, err
+		}
+		err = c.inspect().UpdateTaskPayload(c.queue(), c.id(), payload)
 		c.done(edit, err)
 		if err != nil {
 			return nil, c.why(err)
@@ -219,7 +228,7 @@ func (c *call) expect() error {
 	if err != nil {
 		return err
 	}
-	if !matches(tags, etag(t)) {
+	if !matches(tags, c.api.etag(t)) {
 		return problemf(http.StatusPreconditionFailed, kindChanged, "the task has changed since: read it again")
 	}
 	return nil

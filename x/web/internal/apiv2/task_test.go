@@ -97,6 +97,21 @@ func TestRedactionAndFormatters(t *testing.T) {
 	}
 	body, _ := json.Marshal(map[string]any{"payload": task.Payload})
 	s.want(422, "PATCH", taskURL("default", "x"), string(body))
+	s.want(403, "PATCH", taskURL("default", "x"), `{"payload":{"value":1}}`)
+	s.want(403, "POST", taskURL("default", "x")+"/clone", `{"queue":"q"}`)
+	if other := newTag(t, s); other == s.get(taskURL("default", "x")).header.Get("ETag") {
+		t.Error("whoever guesses the payload can find out by the tag whether it is right")
+	}
+}
+
+// newTag is the tag that another server with the same task gives it.
+func newTag(t *testing.T, s *site) string {
+	t.Helper()
+	info, err := s.inspector.GetTaskInfo("default", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(s.api.Config).(*api).etag(info)
 }
 
 func TestTaskIsChanged(t *testing.T) {

@@ -6,13 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
-	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/asynq-go/asynq/x/web/internal/shared"
@@ -37,24 +34,17 @@ type Types map[string]Rates
 
 // Client asks one Prometheus. It must be closed. The methods of a nil Client say that nothing is known.
 type Client struct {
-	query string
-	http  *http.Client
-	types *shared.Value[Types]
+	server *Server
+	types  *shared.Value[Types]
 }
 
 // New returns a client for the URL of a Prometheus, or nil if that is empty.
 func New(address string, logger *slog.Logger) *Client {
-	if address == "" {
+	server := NewServer(address)
+	if server == nil {
 		return nil
 	}
-	if !strings.Contains(address, "://") {
-		address = "http://" + address
-	}
-	c := &Client{
-		query: strings.TrimRight(address, "/") + "/api/v1/query",
-		// A redirect could lead to where nobody configured.
-		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-	}
+	c := &Client{server: server}
 	c.types = shared.New(shared.Config[Types]{
 		Name: "the rates of task types from Prometheus", Ask: c.ask, Fresh: fresh, Wait: firstWait, Timeout: patience, Logger: logger,
 	})
@@ -65,7 +55,7 @@ func New(address string, logger *slog.Logger) *Client {
 func (c *Client) Close() {
 	if c != nil {
 		c.types.Close()
-		c.http.CloseIdleConnections()
+		c.server.Close()
 	}
 }
 
@@ -116,22 +106,9 @@ func (c *Client) ask(ctx context.Context, _ func(*Types)) (*Types, error) {
 
 // byType is the value of each series of a query by its label "type".
 func (c *Client) byType(ctx context.Context, query string) (map[string]float64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.query, strings.NewReader(url.Values{"query": {query}}.Encode()))
+	body, status, err := c.server.Ask(ctx, "/api/v1/query", url.Values{"query": {query}}, maxAnswer)
 	if err != nil {
 		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(body) > maxAnswer {
-		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 	}
 	var answer struct {
 		Status, Error string
@@ -143,10 +120,10 @@ func (c *Client) byType(ctx context.Context, query string) (map[string]float64, 
 		}
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return nil, fmt.Errorf("%s: no answer of a Prometheus: %w", resp.Status, err)
+		return nil, fmt.Errorf("%s: no answer of a Prometheus: %w", status, err)
 	}
 	if answer.Status != "success" {
-		return nil, errors.New(resp.Status + ": " + answer.Error)
+		return nil, errors.New(status + ": " + answer.Error)
 	}
 	values := make(map[string]float64, len(answer.Data.Result))
 	for _, series := range answer.Data.Result {

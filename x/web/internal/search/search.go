@@ -28,10 +28,11 @@ type Search struct {
 
 // Part is what one call has found.
 type Part struct {
-	Tasks  []*asynq.TaskInfo
-	Next   string // where the next part goes on; empty: there is nothing behind this one
-	Looked int    // tasks looked at for this part
-	Total  int    // tasks that there are to look at in all parts, as of now
+	Tasks  []*asynq.TaskInfo // nil from Each
+	Found  int               // tasks found
+	Next   string            // where the next part goes on; empty: there is nothing behind this one
+	Looked int               // tasks looked at for this part
+	Total  int               // tasks that there are to look at in all parts, as of now
 	Errors []QueueError
 }
 
@@ -43,9 +44,9 @@ type QueueError struct {
 
 // Bounds are those of one part. A part ends at the first that is reached, but for what one call of Redis brings.
 type Bounds struct {
-	Found  int // tasks found
-	Looked int // tasks looked at
-	Time   time.Duration
+	Found  int           // tasks found
+	Looked int           // tasks looked at
+	Time   time.Duration // 0: no bound
 }
 
 // stride is how many tasks are looked at before the clock is.
@@ -131,14 +132,25 @@ func (s *Search) places(infos []asynq.QueueInfoResult, part *Part) []place {
 	return places
 }
 
-// Part searches on from a cursor; an empty one is the beginning. The error is asynq.ErrCursor if the cursor is not one of this search, or
-// what Redis said; where only some queues cannot be searched, the part tells.
+// Part searches on from a cursor, as Each does, and returns the tasks that it finds.
 func (s *Search) Part(ctx context.Context, i *asynq.Inspector, cursor string, most Bounds) (*Part, error) {
+	var tasks []*asynq.TaskInfo
+	part, err := s.Each(ctx, i, cursor, most, func(t *asynq.TaskInfo) { tasks = append(tasks, t) })
+	if err != nil {
+		return nil, err
+	}
+	part.Tasks = tasks
+	return part, nil
+}
+
+// Each searches on from a cursor, and calls do with each task that it finds; an empty cursor is the beginning. The error is asynq.ErrCursor if the cursor is not one of this search, or
+// what Redis said; where only some queues cannot be searched, the part tells.
+func (s *Search) Each(ctx context.Context, i *asynq.Inspector, cursor string, most Bounds, do func(*asynq.TaskInfo)) (*Part, error) {
 	at, err := s.spot(cursor)
 	if err != nil {
 		return nil, err
 	}
-	until := time.Now().Add(most.Time)
+	began := time.Now()
 	infos, err := i.WithMemorySamples(0).QueueInfos(ctx, s.Queues...)
 	if err != nil {
 		return nil, err
@@ -158,7 +170,8 @@ func (s *Search) Part(ctx context.Context, i *asynq.Inspector, cursor string, mo
 			resumed = true
 		}
 		for more := true; more; {
-			if len(part.Tasks) >= most.Found || part.Looked >= most.Looked || part.Looked > 0 && time.Now().After(until) {
+			late := most.Time > 0 && part.Looked > 0 && time.Since(began) > most.Time
+			if part.Found >= most.Found || part.Looked >= most.Looked || late {
 				part.Next = spot{Of: s.hash(), Queue: []byte(p.queue), State: int(p.state), After: after}.String()
 				return part, nil
 			}
@@ -167,7 +180,7 @@ func (s *Search) Part(ctx context.Context, i *asynq.Inspector, cursor string, mo
 			if p.state == asynq.TaskStateAggregating {
 				f.Group = s.Group
 			}
-			asked, n := 0, min(most.Found-len(part.Tasks), held)
+			asked, n := 0, min(most.Found-part.Found, held)
 			if match := f.Match; match != nil {
 				f.Match = func(t *asynq.TaskInfo) bool { asked++; return match(t) }
 			}
@@ -185,7 +198,10 @@ func (s *Search) Part(ctx context.Context, i *asynq.Inspector, cursor string, mo
 				if len(page.Tasks) == n && !s.Filter.ByAge() { // those behind the last one are looked at again
 					looked = max(asked, n)
 				}
-				part.Tasks, part.Looked = append(part.Tasks, page.Tasks...), part.Looked+looked
+				for _, t := range page.Tasks {
+					do(t)
+				}
+				part.Found, part.Looked = part.Found+len(page.Tasks), part.Looked+looked
 				after, more = page.Next, page.Next != ""
 			}
 		}

@@ -128,7 +128,7 @@ func (u *UI) askChange(r *http.Request, c bulkChange) (*view, error) {
 	case bulk.Archive:
 		q.Text = append(q.Text, "They stay in the archive, which keeps the newest 10,000 of a queue, and can be run from there.")
 	case bulk.Delete:
-		q.Text, q.Type = append(q.Text, "They cannot be brought back."), "delete"
+		q.Text, q.Type, q.Harm = append(q.Text, "They cannot be brought back."), "delete", true
 	}
 	return u.ask(r, q)
 }

@@ -20,7 +20,7 @@ func (u *UI) whole(r *http.Request, queue, id string) (*asynq.TaskInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, redacted := u.redact(t.Queue, t.Type, t.Payload); redacted {
+	if _, redacted := u.Redact.Bytes(t.Queue, t.Type, t.Payload); redacted {
 		return nil, &httpError{http.StatusForbidden, "The payload of this task is not shown in full, so it can be neither edited nor copied here."}
 	}
 	if len(t.Payload) > mostEdited {

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"math"
@@ -49,15 +50,20 @@ func (u *UI) enqueue(r *http.Request) (*view, error) {
 		}
 		body.copyOf(t, u.now())
 	}
-	return u.enqueueView(body), nil
+	return u.enqueueView(r.Context(), body), nil
 }
 
-func (u *UI) enqueueView(body *enqueueBody) *view {
+func (u *UI) enqueueView(ctx context.Context, body *enqueueBody) *view {
 	s := u.Poller.Latest()
 	for _, q := range s.Queues {
 		body.Queues = append(body.Queues, q.Name)
 	}
 	types := map[string]bool{}
+	if known, err := u.Survey.Tasks(ctx); err == nil { // they are suggestions: without them the form is as good
+		for _, t := range known.Types {
+			types[t.Name] = true
+		}
+	}
 	for _, e := range s.Entries {
 		types[e.Task.Type()] = true
 	}
@@ -150,7 +156,7 @@ func (u *UI) sendEnqueue(w http.ResponseWriter, r *http.Request) (*view, error) 
 	b := enqueueForm(r.PostForm)
 	if tidy := r.PostForm.Get("tidy"); tidy != "" {
 		b.Payload.tidy(tidy)
-		return u.enqueueView(b), nil
+		return u.enqueueView(r.Context(), b), nil
 	}
 	task := b.task()
 	action := access.Action{Verb: access.TaskEnqueue, Queue: b.Queue, Group: b.Group, TaskID: b.ID, Count: 1}
@@ -158,7 +164,7 @@ func (u *UI) sendEnqueue(w http.ResponseWriter, r *http.Request) (*view, error) 
 		return nil, nil
 	}
 	if len(b.Wrong) > 0 || b.Payload.Wrong != "" {
-		return u.enqueueView(b), nil
+		return u.enqueueView(r.Context(), b), nil
 	}
 	info, err := u.Client.EnqueueContext(r.Context(), task)
 	if info != nil {
@@ -175,7 +181,7 @@ func (u *UI) sendEnqueue(w http.ResponseWriter, r *http.Request) (*view, error) 
 		b.Wrong[""] = sentence(err.Error())
 	}
 	if err != nil {
-		return u.enqueueView(b), nil
+		return u.enqueueView(r.Context(), b), nil
 	}
 	u.say(w, r, flash{Text: "The task is " + info.State.String() + " in the queue " + show.Clip(info.Queue, 80) + ".", Link: taskPath(info), LinkText: "Show the task"})
 	if r.PostForm.Get("again") != "" {

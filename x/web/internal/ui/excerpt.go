@@ -8,13 +8,8 @@ import (
 // excerpt is the beginning of a payload on one line, for tables, as it may be shown.
 func (u *UI) excerpt(queue, typename string, payload []byte) string {
 	const most = 160
-	if u.Redact != nil {
-		payload = u.Redact(queue, typename, payload)
-	}
-	text, ok := "", false
-	if u.PayloadText != nil {
-		text, ok = u.PayloadText(typename, payload)
-	}
+	payload, _ = u.Redact.Bytes(queue, typename, payload)
+	text, ok := formatted(u.PayloadText, typename, payload)
 	if !ok {
 		text = string(payload[:min(len(payload), 4*most)])
 	}

@@ -33,6 +33,9 @@ func (u *UI) operationRow(r *http.Request, op bulk.Operation) operationRow {
 	if s.Filter != "" {
 		row.About += " that match " + show.Clip(s.Filter, 200)
 	}
+	if s.Like != "" {
+		row.About += " with an " + show.Clip(s.Like, 200)
+	}
 	switch {
 	case op.Status == bulk.Done:
 		row.Percent = 100

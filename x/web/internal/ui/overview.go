@@ -18,10 +18,14 @@ type overviewBody struct {
 	Charts                               []chart
 	Span                                 spanChoice
 	Table                                queueTable
+	Health                               []poll.Verdict // the worst
+	More                                 int            // verdicts that are not shown
 }
 
-// mostRows is how many queues the overview shows: those with the most going on.
-const mostRows = 10
+const (
+	mostRows     = 10 // queues that the overview shows: those with the most going on
+	mostVerdicts = 20 // thousands of queues may have the same trouble
+)
 
 func (u *UI) overview(r *http.Request) (*view, error) {
 	s := u.Poller.Latest()
@@ -30,6 +34,8 @@ func (u *UI) overview(r *http.Request) (*view, error) {
 		body.Slots += server.Concurrency
 		body.Busy += len(server.ActiveWorkers)
 	}
+	body.Health = s.Health[:min(len(s.Health), mostVerdicts)]
+	body.More = len(s.Health) - len(body.Health)
 	var rows []queueRow
 	var rate poll.Rate
 	var waiting int

@@ -2,7 +2,7 @@ package ui
 
 import "net/http"
 
-// question is what is asked before something is done that cannot be undone. Without scripts it is a page, with them it stands in a
+// question is what is asked before something is done to many tasks, or cannot be undone. Without scripts it is a page, with them it stands in a
 // dialog; either way it is a form, and its answer the field confirm.
 type question struct {
 	Title  string
@@ -11,6 +11,7 @@ type question struct {
 	Fields []field // what is sent with it
 	Type   string  // what must be typed to go on; empty: nothing
 	Button string  // empty: there is nothing to do, and the text says why
+	Harm   bool    // what the button does destroys something
 	Wrong  string  // what is wrong with the answer before
 	Back   string
 }

@@ -126,7 +126,7 @@ func (u *UI) askDeleteQueue(r *http.Request, name string) (*view, error) {
 		return nil, notFound("There is no queue %q.", name)
 	}
 	q := question{
-		Title: "Delete the queue " + name + "?", Button: "Delete the queue", Action: "/queue", Type: name,
+		Title: "Delete the queue " + name + "?", Button: "Delete the queue", Action: "/queue", Type: name, Harm: true,
 		Fields: []field{{"queue", name}, {"do", "delete"}},
 		Text:   []string{"All its tasks, results and statistics go with it, and cannot be brought back. Clients that still enqueue to it begin it anew."},
 	}

@@ -87,7 +87,7 @@ func (u *UI) sortedTable(rows []queueRow, query url.Values) (queueTable, error) 
 			order = "1"
 		}
 		var err error
-		if c.URL, err = u.link("/queues", "name", query.Get("name"), "sort", o.key, "desc", order); err != nil {
+		if c.URL, err = u.link("/queues", "name", query.Get("name"), "trouble", query.Get("trouble"), "sort", o.key, "desc", order); err != nil {
 			return t, err
 		}
 		t.Columns = append(t.Columns, c)

@@ -11,6 +11,7 @@ const mostQueues = 200
 
 type queuesBody struct {
 	Filter        string
+	Trouble       bool // only queues that a verdict is about
 	Table         queueTable
 	Count         int // queues that match, on all pages
 	First, Last   int // of these, those that are shown
@@ -21,10 +22,15 @@ type queuesBody struct {
 // queues is the list of all queues.
 func (u *UI) queues(r *http.Request) (*view, error) {
 	query := r.URL.Query()
-	body := queuesBody{Filter: query.Get("name"), States: stateNames}
+	body := queuesBody{Filter: query.Get("name"), Trouble: query.Get("trouble") != "", States: stateNames}
+	s := u.Poller.Latest()
+	troubled := map[string]bool{}
+	for _, v := range s.Health {
+		troubled[v.Queue] = true
+	}
 	var rows []queueRow
-	for _, q := range u.Poller.Latest().Queues {
-		if strings.Contains(strings.ToLower(q.Name), strings.ToLower(body.Filter)) {
+	for _, q := range s.Queues {
+		if (troubled[q.Name] || !body.Trouble) && strings.Contains(strings.ToLower(q.Name), strings.ToLower(body.Filter)) {
 			rows = append(rows, rowOf(q))
 		}
 	}
@@ -38,12 +44,12 @@ func (u *UI) queues(r *http.Request) (*view, error) {
 	from, to := (page-1)*mostQueues, min(page*mostQueues, len(rows))
 	body.Table.Rows, body.First, body.Last = rows[from:to], from+1, to
 	if page > 1 {
-		if body.Before, err = u.link("/queues", "name", body.Filter, "sort", query.Get("sort"), "desc", query.Get("desc"), "page", page-1); err != nil {
+		if body.Before, err = u.link("/queues", "name", body.Filter, "trouble", query.Get("trouble"), "sort", query.Get("sort"), "desc", query.Get("desc"), "page", page-1); err != nil {
 			return nil, err
 		}
 	}
 	if to < len(rows) {
-		if body.After, err = u.link("/queues", "name", body.Filter, "sort", query.Get("sort"), "desc", query.Get("desc"), "page", page+1); err != nil {
+		if body.After, err = u.link("/queues", "name", body.Filter, "trouble", query.Get("trouble"), "sort", query.Get("sort"), "desc", query.Get("desc"), "page", page+1); err != nil {
 			return nil, err
 		}
 	}

@@ -103,3 +103,29 @@ func TestQueuesHostile(t *testing.T) {
 		s.get("/queues", "name", name, "sort", name, "desc", name).sound()
 	}
 }
+
+func TestOverviewShowsTheWorstVerdicts(t *testing.T) {
+	s := newSite(t)
+	for n := range 1224 {
+		name := fmt.Sprintf("q%04d", n)
+		s.poller.snapshot.Queues = append(s.poller.snapshot.Queues, poll.Queue{Name: name, Info: &asynq.QueueInfo{Queue: name}})
+		s.poller.snapshot.Health = append(s.poller.snapshot.Health, poll.Verdict{Severity: poll.Trouble, Queue: name, Text: name + " has no server"})
+	}
+	s.poller.snapshot.Queues = append(s.poller.snapshot.Queues, poll.Queue{Name: "well", Info: new(asynq.QueueInfo)})
+	a := s.get("/")
+	a.sound()
+	if n := len(a.all(".verdict")); n != mostVerdicts || !strings.Contains(a.text("main"), "and 1,204 more") || !a.leads("/queues", "trouble", "yes") {
+		t.Errorf("%d verdicts: %s", n, a.text("main"))
+	}
+	a = s.get("/queues", "trouble", "yes")
+	if !strings.Contains(a.text("main"), "1,224 queues") || !a.leads("/queues", "trouble", "yes", "page", "2") || !a.leads("/queues") {
+		t.Errorf("queues in trouble: %.300s", a.text("main"))
+	}
+	if a = s.get("/queues", "trouble", "yes", "name", "WELL"); strings.Contains(a.text("main"), "1 queue") {
+		t.Errorf("a queue with no trouble: %s", a.text("main"))
+	}
+	s.poller.snapshot.Health = nil
+	if a = s.get("/queues", "trouble", "yes"); !strings.Contains(a.text("main"), "Nothing is wrong") {
+		t.Errorf("without trouble: %s", a.text("main"))
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/redact"
 	"github.com/asynq-go/asynq/x/web/internal/spec"
 )
 
@@ -81,15 +82,11 @@ func (u *UI) schedulers(r *http.Request) (*view, error) {
 }
 
 func (u *UI) entryRow(e *asynq.SchedulerEntry) entryRow {
-	row := entryRow{ID: e.ID, Spec: e.Spec, Words: spec.Words(e.Spec), Next: e.Next, Prev: e.Prev, Queue: "default"}
+	row := entryRow{ID: e.ID, Spec: e.Spec, Words: spec.Words(e.Spec), Next: e.Next, Prev: e.Prev, Queue: redact.QueueOf(e)}
 	for _, o := range e.Opts {
-		if o.Type() == asynq.QueueOpt {
-			if name, ok := o.Value().(string); ok {
-				row.Queue = name
-			}
-			continue
+		if o.Type() != asynq.QueueOpt {
+			row.Options = append(row.Options, o.String())
 		}
-		row.Options = append(row.Options, o.String())
 	}
 	if e.Task != nil {
 		row.Type, row.Payload = e.Task.Type(), u.excerpt(row.Queue, e.Task.Type(), e.Task.Payload())

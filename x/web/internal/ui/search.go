@@ -62,7 +62,7 @@ func (u *UI) search(r *http.Request) (*view, error) {
 		v.Status = http.StatusUnprocessableEntity
 		return v, nil
 	}
-	s := &search.Search{Filter: f, Seen: u.seen}
+	s := &search.Search{Filter: f, Seen: u.Redact.Task}
 	if body.Queue != "" {
 		s.Queues = []string{body.Queue}
 	}

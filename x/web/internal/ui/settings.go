@@ -35,6 +35,15 @@ var (
 // choice is one of the values of a setting.
 type choice struct{ Value, Name string }
 
+// sizes are the choices of how many rows a list has.
+func sizes() []int {
+	list := make([]int, len(sizeChoices))
+	for i, c := range sizeChoices {
+		list[i], _ = strconv.Atoi(c.Value) // all are numbers
+	}
+	return list
+}
+
 // one is a value that is among the choices, or else the default.
 func one(value, preset string, choices []choice) string {
 	if slices.ContainsFunc(choices, func(c choice) bool { return c.Value == value }) {

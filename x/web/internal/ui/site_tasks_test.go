@@ -23,6 +23,7 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
 	"github.com/asynq-go/asynq/x/web/internal/ui"
 )
 
@@ -71,6 +72,7 @@ type site struct {
 	inspector *asynq.Inspector
 	poller    *poll.Poller
 	bulk      *bulk.Manager
+	survey    *survey.Survey
 	cookies   map[string]*http.Cookie
 }
 
@@ -87,13 +89,15 @@ func newSite(t *testing.T, change func(*ui.Config)) *site {
 	s.poller = poll.New(poll.Config{Source: poll.NewSource(s.inspector, redis), Logger: quiet})
 	s.poller.Start()
 	s.bulk = bulk.New(bulk.Config{Inspector: s.inspector, Logger: quiet})
+	s.survey = survey.New(survey.Config{Inspector: s.inspector, Logger: quiet})
 	t.Cleanup(func() {
 		_ = s.bulk.Close()
+		s.survey.Close()
 		s.poller.Close()
 		_ = redis.Close()
 	})
 	cfg := ui.Config{
-		Root: "/mon", Inspector: s.inspector, Client: s.client, Poller: s.poller, Gate: s.gate, Events: s.poller.Events, Bulk: s.bulk, Logger: quiet,
+		Root: "/mon", Inspector: s.inspector, Client: s.client, Poller: s.poller, Gate: s.gate, Events: s.poller.Events, Bulk: s.bulk, Survey: s.survey, Logger: quiet,
 	}
 	if change != nil {
 		change(&cfg)

@@ -72,7 +72,7 @@ const formFormatted = "formatted"
 // bytesOf shows a payload or a result in the form that fits, or that was asked for.
 func (u *UI) bytesOf(r *http.Request, name string, t *asynq.TaskInfo, data []byte, text func(string, []byte) (string, bool)) bytesView {
 	q := r.URL.Query()
-	shown, redacted := u.redact(t.Queue, t.Type, data)
+	shown, redacted := u.Redact.Bytes(t.Queue, t.Type, data)
 	v := bytesView{Name: name, Size: len(shown), Redacted: redacted}
 	fits := show.FormOf(shown)
 	if v.Form = string(fits); fits == show.Nothing {
@@ -85,6 +85,9 @@ func (u *UI) bytesOf(r *http.Request, name string, t *asynq.TaskInfo, data []byt
 	}
 	if hasOwn {
 		forms, v.Form = slices.Insert(forms, 0, formFormatted), formFormatted
+	}
+	if preset := settingsOf(r).Payload; slices.Contains(forms, preset) {
+		v.Form = preset
 	}
 	param := map[string]string{"payload": "as", "result": "result_as"}[name]
 	if asked := q.Get(param); slices.Contains(forms, asked) {
@@ -248,7 +251,7 @@ func (u *UI) download(w http.ResponseWriter, r *http.Request) {
 	if q.Get("of") == "result" {
 		of, data = "result", t.Result
 	}
-	data, _ = u.redact(t.Queue, t.Type, data)
+	data, _ = u.Redact.Bytes(t.Queue, t.Type, data)
 	end := map[show.Form]string{show.JSON: ".json", show.Text: ".txt"}[show.FormOf(data)]
 	name := fileName(t.ID) + "-" + of + cmp.Or(end, ".bin")
 	w.Header().Set("Content-Type", "application/octet-stream")

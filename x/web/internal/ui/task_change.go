@@ -64,7 +64,7 @@ func (u *UI) changeTask(w http.ResponseWriter, r *http.Request) (*view, error) {
 	}
 	if len(change.ask) > 0 && r.PostForm.Get("confirm") != "yes" {
 		title := change.name + " the task " + show.Clip(id, 80) + "?"
-		return u.ask(r, question{Title: title, Text: change.ask, Action: "/task", Button: change.name, Fields: formFields(r.PostForm, "confirm")})
+		return u.ask(r, question{Title: title, Text: change.ask, Action: "/task", Button: change.name, Harm: true, Fields: formFields(r.PostForm, "confirm")})
 	}
 	t, err := u.findTask(r, queue, id)
 	if err != nil {

@@ -32,8 +32,8 @@ const (
 )
 
 func (u *UI) taskRow(t *asynq.TaskInfo) taskRow {
-	payload, _ := u.redact(t.Queue, t.Type, t.Payload)
-	result, _ := u.redact(t.Queue, t.Type, t.Result)
+	payload, _ := u.Redact.Bytes(t.Queue, t.Type, t.Payload)
+	result, _ := u.Redact.Bytes(t.Queue, t.Type, t.Result)
 	row := taskRow{
 		ID: t.ID, Queue: t.Queue, Type: t.Type, State: t.State.String(), Group: t.Group, Error: show.Clip(t.LastErr, rowError),
 		Payload: excerpt(u.PayloadText, t.Type, payload, rowPayload), Result: excerpt(u.ResultText, t.Type, result, rowResult),

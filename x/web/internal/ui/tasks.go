@@ -26,6 +26,7 @@ type tasksBody struct {
 	All                 string // all of what
 	Page, Pages         int    // 0: there are no numbers, because a filter or a group is looked through
 	Size                int
+	preset              int // the size that who asks has chosen in the settings
 	Sizes               []int
 	Links               pageLinks
 	Looked              int  // tasks that were looked at for this page, where there is a filter
@@ -87,9 +88,8 @@ func (u *UI) kinds(r *http.Request, states ...asynq.TaskState) []kindButton {
 
 // Bounds of one page of tasks.
 const (
-	defaultSize = 30
-	mostSize    = 200
-	mostLooked  = 20_000 // tasks that one page of a filter looks at
+	mostSize   = 200
+	mostLooked = 20_000 // tasks that one page of a filter looks at
 )
 
 // number reads a positive number of the query.
@@ -104,7 +104,7 @@ func number(q url.Values, name string, otherwise, most int) int {
 // tasks is the page of the tasks of one queue in one state.
 func (u *UI) tasks(r *http.Request) (*view, error) {
 	q := r.URL.Query()
-	body := &tasksBody{Queue: q.Get("queue"), State: q.Get("state"), Group: q.Get("group"), Sizes: []int{defaultSize, 100, mostSize}}
+	body := &tasksBody{Queue: q.Get("queue"), State: q.Get("state"), Group: q.Get("group"), Sizes: sizes()}
 	if body.Queue == "" {
 		return nil, invalid("Say which queue: /tasks?queue=default&state=pending. To look through all of them, search.")
 	}
@@ -118,7 +118,8 @@ func (u *UI) tasks(r *http.Request) (*view, error) {
 	if state != asynq.TaskStateAggregating {
 		body.Group = ""
 	}
-	body.Size = number(q, "size", defaultSize, mostSize)
+	body.preset = settingsOf(r).Size
+	body.Size = number(q, "size", body.preset, mostSize)
 	var f *filter.Filter
 	body.Filter, f = filterBoxOf(q.Get("filter"))
 
@@ -186,7 +187,7 @@ func (u *UI) numbered(r *http.Request, inspector *asynq.Inspector, b *tasksBody,
 
 // walked fills in a page from its cursor on, which stays in step whatever comes and goes meanwhile.
 func (u *UI) walked(r *http.Request, b *tasksBody, state asynq.TaskState, f *filter.Filter) error {
-	s := search.Search{Filter: f, Seen: u.seen}
+	s := search.Search{Filter: f, Seen: u.Redact.Task}
 	tf := s.TaskFilter()
 	tf.Group, tf.MaxScan = b.Group, mostLooked
 	cursor := r.URL.Query().Get("cursor")
@@ -216,7 +217,7 @@ func (u *UI) tasksLink(b *tasksBody, name, value string) string {
 			q.Set(name, value)
 		}
 	}
-	if b.Size != defaultSize {
+	if b.Size != b.preset {
 		q.Set("size", strconv.Itoa(b.Size))
 	}
 	return u.Root + "/tasks?" + q.Encode()

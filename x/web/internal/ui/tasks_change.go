@@ -216,7 +216,7 @@ func (u *UI) sayPicked(w http.ResponseWriter, r *http.Request, kind bulk.Kind, o
 
 func (u *UI) askPicked(r *http.Request, kind bulk.Kind, specs []bulk.Spec) (*view, error) {
 	n := 0
-	q := question{Action: "/tasks", Button: kindButtons[kind].Name, Fields: formFields(r.PostForm, "confirm")}
+	q := question{Action: "/tasks", Button: kindButtons[kind].Name, Harm: kindButtons[kind].Asked, Fields: formFields(r.PostForm, "confirm")}
 	for _, spec := range specs {
 		n += len(spec.IDs)
 	}
@@ -254,7 +254,7 @@ func (u *UI) askAll(r *http.Request, kind bulk.Kind, specs []bulk.Spec) (*view, 
 		about = "at least " + about
 	}
 	q := question{
-		Title: fmt.Sprintf("%s %stasks?", name, about), Button: name + " them", Action: "/tasks", Type: strconv.Itoa(n),
+		Title: fmt.Sprintf("%s %stasks?", name, about), Button: name + " them", Action: "/tasks", Type: strconv.Itoa(n), Harm: kindButtons[kind].Asked,
 		Fields: append(formFields(r.PostForm, "confirm", "count", "id", "do"), field{"count", strconv.Itoa(n)}),
 		Text:   []string{describe(specs, r.PostForm)},
 	}

@@ -23,21 +23,21 @@ func (s *site) scheduled(n int, queue string) {
 func TestTasksByPages(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	s.scheduled(65, "mail")
+	s.scheduled(105, "mail")
 	a := s.get("/tasks", "queue", "mail", "state", "scheduled")
-	if a.code != http.StatusOK || len(a.ids()) != 30 || a.ids()[0] != "t0" || !strings.Contains(a.text("nav", "class", "pages"), "Page 1 of 3") {
+	if a.code != http.StatusOK || len(a.ids()) != 50 || a.ids()[0] != "t0" || !strings.Contains(a.text("nav", "class", "pages"), "Page 1 of 3") {
 		t.Fatalf("%d: %s", a.code, a.text("main"))
 	}
 	a = s.get(attr(a.one("a", "rel", "next"), "href"))
 	a = s.get(attr(a.one("a", "rel", "next"), "href"))
-	if got := a.ids(); len(got) != 5 || got[4] != "t64" || len(a.all("a", "rel", "next")) != 0 {
+	if got := a.ids(); len(got) != 5 || got[4] != "t104" || len(a.all("a", "rel", "next")) != 0 {
 		t.Errorf("the last page: %q", got)
 	}
 	a = s.get(attr(a.one("a", "rel", "prev"), "href"))
-	if got := a.ids(); len(got) != 30 || got[0] != "t30" {
+	if got := a.ids(); len(got) != 50 || got[0] != "t50" {
 		t.Errorf("the page before: %q", got)
 	}
-	if a := s.get("/tasks", "queue", "mail", "state", "scheduled", "page", "900", "size", "200"); len(a.ids()) != 65 {
+	if a := s.get("/tasks", "queue", "mail", "state", "scheduled", "page", "900", "size", "200"); len(a.ids()) != 105 {
 		t.Errorf("%d tasks on a page of 200", len(a.ids()))
 	}
 	for path, code := range map[string]int{
@@ -289,5 +289,58 @@ func TestHostileNames(t *testing.T) {
 		}
 		s.get("/operations").checkSafe()
 		s.get("/task", "queue", queue, "id", name).checkSafe()
+	}
+}
+
+func TestTaskPagesAreAsTheSettingsSay(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for n := range 25 {
+		s.enqueue(asynq.NewTask("kind", []byte(`{"a":1}`)), asynq.TaskID(fmt.Sprint("t", n)))
+	}
+	list := func(pairs ...string) int { return len(s.get("/tasks", append(pairs, "queue", "default")...).ids()) }
+	if n := list(); n != 25 {
+		t.Errorf("%d rows at first", n)
+	}
+	s.post("/settings", url.Values{"size": {"20"}, "payload": {"hex"}})
+	if n := list(); n != 20 {
+		t.Errorf("%d rows of 20", n)
+	}
+	if n := list("size", "50"); n != 25 {
+		t.Errorf("%d rows where the address has another size", n)
+	}
+	next := s.get("/tasks", "queue", "default").one("a", "rel", "next")
+	if link := attr(next, "href"); strings.Contains(link, "size") || len(s.get(link).ids()) != 5 {
+		t.Errorf("the next page is %s", link)
+	}
+	if a := s.get("/task?queue=default&id=t1"); !strings.Contains(a.text("pre"), "7b 22 61 22") {
+		t.Errorf("the payload is shown as %q", a.text("pre"))
+	}
+	if a := s.get("/task?queue=default&id=t1&as=json"); strings.Contains(a.text("pre"), "7b 22") {
+		t.Errorf("the payload is shown as %q where JSON is asked for", a.text("pre"))
+	}
+}
+
+func TestTypesThatTasksHaveAreSuggested(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.enqueue(asynq.NewTask("seldom:seen", nil))
+	if a := s.get("/enqueue"); len(a.all("option", "value", "seldom:seen")) != 1 {
+		t.Errorf("suggested: %s", a.body)
+	}
+}
+
+func TestOnlyWhatDestroysIsRed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for range 3 {
+		s.enqueue(asynq.NewTask("a", nil), asynq.ProcessIn(time.Hour))
+	}
+	for do, red := range map[string]bool{"run": false, "archive": false, "delete": true} {
+		a := s.post("/tasks", url.Values{"queue": {"default"}, "state": {"scheduled"}, "all": {do}})
+		buttons := a.all("button", "class", "button danger solid")
+		if (len(buttons) == 1) != red || a.code != http.StatusOK {
+			t.Errorf("%s: %d: %d red buttons: %s", do, a.code, len(buttons), a.text("main"))
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/prom"
+	"github.com/asynq-go/asynq/x/web/internal/redact"
 	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
@@ -26,8 +27,8 @@ type Config struct {
 	Bulk      *bulk.Manager
 	Logger    *slog.Logger
 
-	// Redact is what may be shown of a payload or a result; nil: all. It must not change its argument.
-	Redact func(queue, typename string, data []byte) []byte
+	// Redact is what may be shown of a payload or a result; nil: all. Pages show and search nothing else.
+	Redact redact.Redact
 	// PayloadText and ResultText make text of bytes, or say that they do not; nil: nobody does.
 	PayloadText, ResultText func(typename string, data []byte) (string, bool)
 	Survey                  *survey.Survey
