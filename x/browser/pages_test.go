@@ -22,22 +22,22 @@ func q(path string, pairs ...string) string {
 // pages are all pages, with what each must say.
 func pages(ids tasks) map[string]string {
 	all := map[string]string{
-		"/":                                   "Overview",
-		"/queues":                             "default",
-		q("/queue", "queue", "default"):       "default",
-		"/search":                             "Search",
+		"/":                                    "Overview",
+		"/queues":                              "default",
+		q("/queue", "queue", "default"):        "default",
+		"/search":                              "Search",
 		q("/search", "filter", "type:email:*"): "email:welcome",
-		"/errors":                             "smtp: 421",
-		"/types":                              "email:welcome",
-		q("/type", "type", "email:welcome"):   "email:welcome",
-		"/groups":                             "users",
-		"/servers":                            "block",
-		"/schedulers":                         "report:monthly",
-		"/redis":                              "Redis",
-		"/operations":                         "perations",
-		q("/enqueue", "queue", "default"):     "Enqueue",
-		"/settings":                           "Settings",
-		q("/queue", "queue", hostile):         "onerror",
+		"/errors":                              "smtp: 421",
+		"/types":                               "email:welcome",
+		q("/type", "type", "email:welcome"):    "email:welcome",
+		"/groups":                              "users",
+		"/servers":                             "block",
+		"/schedulers":                          "report:monthly",
+		"/redis":                               "Redis",
+		"/operations":                          "perations",
+		q("/enqueue", "queue", "default"):      "Enqueue",
+		"/settings":                            "Settings",
+		q("/queue", "queue", hostile):          "onerror",
 		q("/tasks", "queue", hostile, "state", "pending"):                       "onerror",
 		q("/tasks", "queue", hostile, "state", "scheduled"):                     "onerror",
 		q("/tasks", "queue", hostile, "state", "aggregating", "group", hostile): "onerror",
@@ -86,30 +86,5 @@ func TestPages(t *testing.T) {
 			}
 			b.accessible("narrow and dark")
 		})
-	}
-}
-
-// quote makes a string of a script.
-func quote(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
-}
-
-// What happens is seen without anything being done.
-func TestLive(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	if _, err := s.client.Enqueue(asynq.NewTask("email:welcome", nil)); err != nil {
-		t.Fatal(err)
-	}
-	b := open(t, s.url)
-	b.visit("/")
-	b.until(`document.querySelector("table").innerText.includes("default")`)
-	eval[bool](b, `document.querySelector("h1").marked = true`)
-	if _, err := s.client.Enqueue(asynq.NewTask("email:welcome", nil), asynq.Queue("second")); err != nil {
-		t.Fatal(err)
-	}
-	b.until(`document.querySelector("table").innerText.includes("second")`)
-	if !eval[bool](b, `document.querySelector("h1").marked === true`) {
-		t.Error("the page was made anew, instead of being brought up to date")
 	}
 }
