@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 			return m.Run() // each test says that there is none
 		}
 		allocator, stop := chromedp.NewExecAllocator(context.Background(),
-			chromedp.ExecPath(path), chromedp.Headless, chromedp.NoSandbox, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.DisableGPU)
+			chromedp.ExecPath(path), chromedp.Headless, chromedp.NoSandbox, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.DisableGPU,
+			chromedp.Flag("allow-pre-commit-input", true)) // else clicks before a page's first frame are lost
 		defer stop()
 		ctx, end := chromedp.NewContext(allocator)
 		defer end()
@@ -47,6 +48,8 @@ type tab struct {
 	t    *testing.T
 	ctx  context.Context
 	root string
+
+	noScript bool // the page runs no scripts
 
 	answer func(*fetch.EventAuthRequired) // to a question for a password
 
@@ -79,6 +82,7 @@ func open(t *testing.T, root string, excused ...string) *tab {
 	if err := chromedp.Listen(ctx, b.hear); err != nil {
 		t.Fatal(err)
 	}
+	b.dark(false)
 	call(b, log.Enable, cdp.Empty{})
 	call(b, runtime.Enable, cdp.Empty{})
 	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
@@ -194,11 +198,11 @@ func (b *tab) until(expression string) {
 	}
 }
 
-// dark has the page shown as on a dark or light system.
+// dark has the page shown as on a dark or light system, which wants nothing to move: a page that fades in takes no clicks.
 func (b *tab) dark(yes bool) {
 	b.t.Helper()
 	scheme := map[bool]string{true: "dark", false: "light"}[yes]
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
 	})
 }

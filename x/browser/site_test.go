@@ -3,6 +3,7 @@ package browser_test
 import (
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -47,4 +48,19 @@ func serve(t *testing.T, redis asynq.RedisClientOpt, with ...func(*web.Options))
 		_ = s.inspector.Close()
 	})
 	return s
+}
+
+// get asks for a page without a browser.
+func (s *site) get(t *testing.T, path string) (status int, body string) {
+	t.Helper()
+	response, err := http.Get(s.url + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
 }

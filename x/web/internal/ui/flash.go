@@ -32,10 +32,10 @@ func (u *UI) say(w http.ResponseWriter, r *http.Request, f flash) {
 	http.SetCookie(w, u.cookie(r, flashCookie, base64.RawURLEncoding.EncodeToString(text), 60))
 }
 
-// takeFlash reads what is to be said, and has it said once.
+// takeFlash reads what is to be said, and has it said once. A script that looks at a page in the background leaves it to the next page.
 func takeFlash(w http.ResponseWriter, r *http.Request, root string) *flash {
 	c, err := r.Cookie(flashCookie)
-	if err != nil {
+	if err != nil || r.Header.Get("HX-Request") != "" || r.Header.Get("X-Search-Part") != "" {
 		return nil
 	}
 	http.SetCookie(w, &http.Cookie{Name: flashCookie, Path: root + "/", MaxAge: -1})

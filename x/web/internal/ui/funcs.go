@@ -46,6 +46,7 @@ func (u *UI) funcs() template.FuncMap {
 		"clip":      show.Clip,
 		"exact":     func(t time.Time) string { return show.Time(t.UTC()) + " UTC" },
 		"pick":      pick,
+		"keep":      keep,
 		"term":      term,
 		"stateHint": func(state string) string { return stateHints[state] },
 

@@ -60,6 +60,7 @@ func (u *UI) page(tell func(*http.Request) (*view, error)) http.HandlerFunc {
 		if !u.Gate.Allow(w, r, access.Action{Verb: access.View}) {
 			return
 		}
+		r = restored(r)
 		v, err := tell(r)
 		if err != nil {
 			v = u.failure(r, err)
@@ -76,6 +77,7 @@ func (u *UI) change(do func(http.ResponseWriter, *http.Request) (*view, error)) 
 			u.render(w, r, u.failure(r, badForm(err)))
 			return
 		}
+		restore(r.PostForm)
 		v, err := do(w, r)
 		if err != nil {
 			v = u.failure(r, err)

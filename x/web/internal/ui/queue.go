@@ -98,7 +98,7 @@ func (u *UI) changeQueue(w http.ResponseWriter, r *http.Request) (*view, error) 
 	if !u.Gate.Allow(w, r, action) {
 		return nil, nil
 	}
-	if do.verb == access.QueueDelete && r.PostForm.Get("confirm") != name {
+	if do.verb == access.QueueDelete && typed(r.PostForm.Get("confirm")) != typed(name) {
 		return u.askDeleteQueue(r, name)
 	}
 	inspector, cancel := u.inspector(r)
@@ -126,7 +126,7 @@ func (u *UI) askDeleteQueue(r *http.Request, name string) (*view, error) {
 		return nil, notFound("There is no queue %q.", name)
 	}
 	q := question{
-		Title: "Delete the queue " + name + "?", Button: "Delete the queue", Action: "/queue", Type: name, Harm: true,
+		Title: "Delete the queue " + name + "?", Button: "Delete the queue", Action: "/queue", Type: typed(name), Harm: true,
 		Fields: []field{{"queue", name}, {"do", "delete"}},
 		Text:   []string{"All its tasks, results and statistics go with it, and cannot be brought back. Clients that still enqueue to it begin it anew."},
 	}

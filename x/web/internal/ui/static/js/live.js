@@ -16,6 +16,8 @@ export function follow() {
     stream = undefined;
   };
   document.addEventListener("visibilitychange", () => (document.hidden ? end() : begin()));
+  // Somebody may have become busy since the page was asked for.
+  document.addEventListener("htmx:before:swap", (event) => event.target.id === "main" && (held || busy()) && event.preventDefault());
   window.addEventListener("pagehide", end);
   window.addEventListener("pageshow", begin);
   offerHold();

@@ -1,0 +1,108 @@
+package browser_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// aim is a place on the first element that fits a selector and holds a text, once a hand can reach it: it is in the page, enabled, and
+// nothing covers it. What the next click is on is noted.
+const aim = `((selector, text) => {
+	const fits = (e) => !e.disabled && e.getClientRects().length > 0 && e.textContent.includes(text);
+	const e = [...document.querySelectorAll(selector)].find(fits);
+	if (!e) return [];
+	e.scrollIntoView({block: "center", inline: "nearest", behavior: "instant"});
+	const r = e.getClientRects()[0];
+	const x = r.left + Math.min(r.width / 2, 20), y = r.top + r.height / 2;
+	const hit = document.elementFromPoint(x, y);
+	if (!hit || !e.contains(hit) && !(hit.contains(e) && hit.matches("label"))) return [];
+	window.hit = "nothing";
+	document.addEventListener("click", ({target}) => window.hit = fits(target.closest(selector) ?? target) || target.contains(e) ? "it" : target.outerHTML, {capture: true, once: true});
+	return [x, y];
+})`
+
+// click clicks on the first element that fits a selector and holds a text, as soon as a hand can reach it. A page that moves at that
+// moment lets a click come to nothing, and then it is done again.
+func (b *tab) click(selector, text string, with ...chromedp.MouseOption) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	aimed := chromedp.Evaluate[[]float64](aim + "(" + quote(selector) + "," + quote(text) + ")")
+	for {
+		at, err := chromedp.Run(ctx, aimed)
+		if err == nil && len(at) == 2 {
+			b.do(chromedp.MouseClickXY(at[0], at[1], with...))
+			hit, err := chromedp.Run(ctx, chromedp.Evaluate[string](`window.hit ?? "it"`)) // the next page knows nothing of it
+			switch {
+			case err != nil, hit == "it", b.noScript:
+				return
+			case hit != "nothing":
+				b.t.Fatalf("the click for %s %q was on %s", selector, text, hit)
+			}
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			b.t.Fatalf("nothing to click on at %s %q: %v\nthe page says: %s", selector, text, err, b.text())
+		}
+	}
+}
+
+// withShift holds the shift key.
+func withShift() chromedp.MouseOption { return chromedp.ButtonModifiers(kb.ModifierShift) }
+
+// write puts a text into a field, in place of what it holds.
+func (b *tab) write(selector, text string) {
+	b.t.Helper()
+	b.click(selector, "")
+	b.until(`document.activeElement.matches(` + quote(selector) + `)`)
+	eval[bool](b, `(document.activeElement.select(), true)`)
+	if text == "" {
+		b.keys(kb.Delete)
+		return
+	}
+	call(b, input.InsertText, input.InsertTextParams{Text: text})
+}
+
+// keys presses keys, one after the other.
+func (b *tab) keys(keys string, with ...chromedp.KeyOption) {
+	b.t.Helper()
+	b.do(chromedp.KeyEvent(keys, with...))
+}
+
+// says waits until the page says something.
+func (b *tab) says(texts ...string) {
+	b.t.Helper()
+	for _, text := range texts {
+		b.until(`document.getElementById("main").innerText.includes(` + quote(text) + `)`)
+	}
+}
+
+// asked waits for a question in a dialog.
+func (b *tab) asked(texts ...string) {
+	b.t.Helper()
+	for _, text := range texts {
+		b.until(`document.getElementById("ask").open && document.getElementById("ask").innerText.includes(` + quote(text) + `)`)
+	}
+}
+
+// text is what the page says.
+func (b *tab) text() string {
+	text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.title + "\n" + document.body.innerText`))
+	return text
+}
+
+// quote makes a string of a script.
+func quote(s string) string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string can be marshaled
+	}
+	return strings.NewReplacer("\u2028", `\u2028`, "\u2029", `\u2029`).Replace(string(text))
+}

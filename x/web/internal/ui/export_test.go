@@ -1,0 +1,4 @@
+package ui
+
+// Keep is for tests of pages.
+var Keep = keep
