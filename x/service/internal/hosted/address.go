@@ -15,9 +15,10 @@ var errAddress = errors.New("the address is not allowed: list its network in hos
 // host can resolve to any of them.
 var closed = prefixes(
 	"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
-	"::/96",           // IPv4-compatible
-	"::ffff:0:0:0/96", // IPv4-translated
-	"64:ff9b::/96",    // NAT64: the last four bytes are an IPv4 address
+	"168.63.129.16/32", // of a cloud: tells its machines secrets, and no other server has it
+	"::/96",            // IPv4-compatible
+	"::ffff:0:0:0/96",  // IPv4-translated
+	"64:ff9b::/96",     // NAT64: the last four bytes are an IPv4 address
 	"64:ff9b:1::/48", "100::/64",
 	"2001::/23", // Teredo, and what is meant for protocols
 	"2001:db8::/32",

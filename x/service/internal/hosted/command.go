@@ -81,7 +81,7 @@ func (c *Command) Check() []Problem {
 		p.add("path", "it is missing: say which program to run")
 	case !filepath.IsAbs(c.Path):
 		p.add("path", "%q is not absolute: write the whole path of the program, as in /usr/bin/convert", c.Path)
-	case slices.Contains(shells, path.Base(c.Path)) && slices.ContainsFunc(c.Args, isCommandFlag):
+	case c.isShell():
 		p.add("path", "a shell with -c would make commands of what tasks bring: put them into a script, and run that")
 	}
 	for i, arg := range c.Args {
@@ -138,6 +138,42 @@ func (c *Command) Check() []Problem {
 
 // shells run what follows -c.
 var shells = []string{"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh", "busybox"}
+
+// wrappers run the program that is among their arguments.
+var wrappers = []string{
+	"env", "timeout", "nice", "ionice", "nohup", "setsid", "stdbuf", "time", "xargs", "flock", "chroot", "sudo", "doas", "su", "runuser", "setpriv",
+}
+
+// isShell reports whether the program is a shell that makes commands of its arguments, or of values from the payload: by -c, or by flags
+// that come where no script is named.
+func (c *Command) isShell() bool {
+	words := []string{path.Base(c.Path)}
+	if slices.Contains(wrappers, words[0]) || slices.Contains(shells, words[0]) {
+		words = append(words, c.Args...)
+	}
+	shell := -1
+	for i, word := range words {
+		if slices.Contains(shells, path.Base(word)) {
+			shell = i
+		}
+	}
+	if shell < 0 {
+		return false
+	}
+	rest := words[shell+1:]
+	if slices.ContainsFunc(rest, isCommandFlag) {
+		return true
+	}
+	if slices.ContainsFunc(rest, func(arg string) bool { return !strings.HasPrefix(arg, "-") }) {
+		return false // a script, whose arguments are those that follow
+	}
+	for i := range c.Params {
+		if isCommandFlag(c.Params[i].Flag) || c.Params[i].AllowDash && !c.Separator {
+			return true
+		}
+	}
+	return c.List != nil && c.List.AllowDash && !c.Separator
+}
 
 func isCommandFlag(arg string) bool {
 	return strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && strings.Contains(arg, "c")

@@ -150,6 +150,9 @@ func hostPort(u *url.URL) (host, port string) {
 // Admits reports whether requests may go to a URL: its host is in AllowHosts, with this port.
 func (h *HTTP) Admits(u *url.URL) bool {
 	host, port := hostPort(u)
+	if strings.Contains(host, "%") {
+		return false // an address with a zone, which could end like a name
+	}
 	for _, pattern := range h.AllowHosts {
 		// A pattern is parsed as a URL of the same scheme, so that the usual port is the scheme's.
 		want, wantPort := hostPort(&url.URL{Scheme: u.Scheme, Host: pattern})

@@ -54,12 +54,13 @@ func (c *Config) Queues() map[string]string {
 // Set is a Handler of the hosted tasks of one configuration. It does not change, and is safe for concurrent use.
 type Set struct {
 	handlers map[string]asynq.Handler
+	queues   map[string]string // of each type
 	close    func()
 }
 
 // New makes the handlers. The error tells all that is wrong with the configuration.
 func New(c Config, log *slog.Logger) (*Set, error) {
-	s := &Set{handlers: make(map[string]asynq.Handler)}
+	s := &Set{handlers: make(map[string]asynq.Handler), queues: c.Queues()}
 	var errs []error
 	wrong := func(kind, name string, found []Problem) {
 		for _, p := range found {
@@ -99,11 +100,15 @@ func New(c Config, log *slog.Logger) (*Set, error) {
 	return s, nil
 }
 
-// ProcessTask carries out a task. One of a type that is not hosted fails, and is tried again: it may be configured by then.
+// ProcessTask carries out a task. One of a type that is not hosted fails, and is tried again: it may be configured by then. So does one
+// in another queue than its type's: who may use a queue must not thereby reach what is hosted in others.
 func (s *Set) ProcessTask(ctx context.Context, t *asynq.Task) error {
 	h, ok := s.handlers[t.Type()]
 	if !ok {
 		return fmt.Errorf("the service hosts no tasks of type %q: add it under hosted, or enqueue it into another queue", t.Type())
+	}
+	if queue, _ := asynq.GetQueueName(ctx); queue != s.queues[t.Type()] {
+		return fmt.Errorf("the service carries out tasks of type %q in the queue %q alone: enqueue it there", t.Type(), s.queues[t.Type()])
 	}
 	return h.ProcessTask(ctx, t)
 }

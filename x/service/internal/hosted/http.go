@@ -55,6 +55,8 @@ type endpoint struct {
 	Endpoint
 
 	target *url.URL
+	host   string // of the target, and its port
+	port   string
 	keys   [][]byte
 	client http.Client
 	log    *slog.Logger
@@ -71,17 +73,13 @@ func newEndpoint(e Endpoint, h *HTTP, client *http.Client, log *slog.Logger) *en
 	p.Timeout = or(p.Timeout, 30*time.Second)
 	p.MaxResponse = or(p.MaxResponse, 64<<10)
 	p.MaxRetryAfter = or(p.MaxRetryAfter, time.Hour)
+	p.host, p.port = hostPort(p.target)
 	allowed := *h
 	if allowed.AllowHosts == nil {
-		allowed.AllowHosts = []string{net.JoinHostPort(p.target.Hostname(), portOf(p.target))}
+		allowed.AllowHosts = []string{net.JoinHostPort(p.target.Hostname(), p.port)}
 	}
 	p.client.CheckRedirect = func(next *http.Request, via []*http.Request) error { return p.mayFollow(&allowed, next, via) }
 	return p
-}
-
-func portOf(u *url.URL) string {
-	_, port := hostPort(u)
-	return port
 }
 
 // errRedirect is why a redirect is not followed.
@@ -103,6 +101,13 @@ func (p *endpoint) mayFollow(allowed *HTTP, next *http.Request, via []*http.Requ
 		return fmt.Errorf("%w: the host %q is not allowed", errRedirect, excerpt([]byte(next.URL.Host), 100))
 	}
 	next.Header.Del("Referer")
+	if host, port := hostPort(next.URL); host != p.host || port != p.port {
+		for name := range p.Headers { // they may be secrets of the endpoint's own
+			if name = http.CanonicalHeaderKey(name); name != "Content-Type" && name != "User-Agent" {
+				next.Header.Del(name)
+			}
+		}
+	}
 	return nil
 }
 
@@ -119,6 +124,9 @@ func (p *endpoint) ProcessTask(ctx context.Context, t *asynq.Task) error {
 		return p.failed(ctx, err)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return p.judge(resp, nil) // its body is the connection itself, which no deadline ends
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(p.MaxResponse)))
 	if err != nil && resp.StatusCode/100 == 2 {
 		// Whether the work was done is not known: the answer broke off.
@@ -211,6 +219,9 @@ func (p *endpoint) judge(resp *http.Response, body []byte) error {
 	}
 }
 
+// leastRetryAfter is the shortest Retry-After that is honoured: with none, a snoozed task would run in a loop that no attempt ends.
+const leastRetryAfter = time.Second
+
 // retryAfter reads a Retry-After: seconds, or a time.
 func (p *endpoint) retryAfter(text string) (time.Duration, bool) {
 	text = strings.TrimSpace(text)
@@ -222,11 +233,11 @@ func (p *endpoint) retryAfter(text string) (time.Duration, bool) {
 		if err != nil {
 			return p.MaxRetryAfter, true
 		}
-		return min(time.Duration(seconds)*time.Second, p.MaxRetryAfter), true
+		return min(max(time.Duration(seconds)*time.Second, leastRetryAfter), p.MaxRetryAfter), true
 	}
 	at, err := http.ParseTime(text)
 	if err != nil {
 		return 0, false
 	}
-	return min(max(at.Sub(p.now()), 0), p.MaxRetryAfter), true
+	return min(max(at.Sub(p.now()), leastRetryAfter), p.MaxRetryAfter), true
 }
