@@ -49,6 +49,7 @@ func ExampleOptions_users() {
 	}
 	ui := web.New(options)
 	defer ui.Close()
+	http.Handle(ui.RootPath()+"/", ui)
 }
 
 // A proxy that has asked the user who they are tells it in headers.
@@ -65,6 +66,7 @@ func ExampleOptions_proxy() {
 	}
 	ui := web.New(options)
 	defer ui.Close()
+	http.Handle(ui.RootPath()+"/", ui)
 }
 
 // Authorize refuses what a role would allow.
@@ -85,6 +87,7 @@ func ExampleOptions_authorize() {
 	}
 	ui := web.New(options)
 	defer ui.Close()
+	http.Handle(ui.RootPath()+"/", ui)
 }
 
 // A program that has its own login says who the user is.
@@ -141,6 +144,7 @@ func ExamplePayloadFormatterFunc() {
 	}
 	ui := web.New(options)
 	defer ui.Close()
+	http.Handle(ui.RootPath()+"/", ui)
 }
 
 // The audit log and all that goes wrong go where Logger says.
@@ -151,4 +155,5 @@ func ExampleOptions_logger() {
 	}
 	ui := web.New(options)
 	defer ui.Close()
+	http.Handle(ui.RootPath()+"/", ui)
 }

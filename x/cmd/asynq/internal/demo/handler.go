@@ -107,12 +107,12 @@ func sendEmail(ctx context.Context, f fate, _ *asynq.Task) error {
 	if err := takes(ctx, f.between(40*time.Millisecond, 300*time.Millisecond)); err != nil {
 		return err
 	}
-	switch {
-	case f.oneIn(120):
+	switch n := f.IntN(120); {
+	case n == 0:
 		return fmt.Errorf("smtp: 550 5.1.1 mailbox unavailable: %w", asynq.SkipRetry)
-	case f.oneIn(30):
+	case n <= 4:
 		return fmt.Errorf("smtp: dial tcp 192.0.2.%d:587: connect: connection refused", 10+f.IntN(4))
-	case f.oneIn(30):
+	case n <= 8:
 		return fmt.Errorf("smtp: 421 4.7.0 mx%d.example.com: try again later", 1+f.IntN(3))
 	}
 	return nil
@@ -201,7 +201,7 @@ func importCatalog(ctx context.Context, f fate, t *asynq.Task) error {
 	}
 	if f.oneIn(6) {
 		var prices map[string]int
-		prices["SKU-00001"] = len(t.Payload()) //nolint:staticcheck // A panic with its stack is what is to be seen.
+		prices["SKU-00001"] = len(t.Payload()) //nolint:staticcheck,govet // A panic with its stack is what is to be seen.
 	}
 	return result(t, map[string]any{"read": len(t.Payload())})
 }

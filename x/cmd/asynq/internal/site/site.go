@@ -102,7 +102,9 @@ func (s *Site) Serve(ctx context.Context, ui UI) error {
 	if cut := srv.Shutdown(last); cut != nil {
 		err = errors.Join(err, fmt.Errorf("requests were cut off: %w", cut), srv.Close())
 	}
-	<-ended
+	if why := <-ended; !errors.Is(why, http.ErrServerClosed) {
+		err = errors.Join(err, why)
+	}
 	return err
 }
 
