@@ -98,19 +98,19 @@ func (t *tokens) end() []Token {
 }
 
 // addVisible adds text in which odd characters are made visible.
-func (t *tokens) addVisible(class, text string) bool {
+func (t *tokens) addVisible(class, text string) {
 	from := 0
 	for at := 0; at < len(text); {
 		r, size := utf8.DecodeRuneInString(text[at:])
 		if stands, ok := standIn(r, size, text[at]); ok {
 			if !t.add(class, text[from:at]) || !t.add(classOdd, stands) {
-				return false
+				return
 			}
 			from = at + size
 		}
 		at += size
 	}
-	return t.add(class, text[from:])
+	t.add(class, text[from:])
 }
 
 // standIn is what stands for a character that cannot be seen, or that changes how others are seen.
@@ -175,7 +175,7 @@ const deepest = 40
 func Indent(data []byte, limit int) (list []Token, more bool) {
 	t := tokens{room: limit}
 	depth := 0
-	line := func() bool { return t.add("", "\n"+strings.Repeat("  ", min(depth, deepest))) }
+	line := func() { t.add("", "\n"+strings.Repeat("  ", min(depth, deepest))) }
 	for at := 0; at < len(data) && !t.cut; {
 		switch c := data[at]; c {
 		case ' ', '\t', '\n', '\r':

@@ -16,7 +16,7 @@ func TestFormOf(t *testing.T) {
 	for data, want := range map[string]show.Form{
 		"":                       show.Nothing,
 		`{"a":1}`:                show.JSON,
-		" 12345678901234567890 ": show.JSON,
+		" 12345678901234567890 ": show.JSON, //nolint:gocritic // The spaces are what is tested.
 		`{"a":1`:                 show.Text,
 		"two\nlines":             show.Text,
 		"\x1b[31mred":            show.Text,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/search"
 	"github.com/asynq-go/asynq/x/web/internal/shared"
 )
 
@@ -97,7 +98,7 @@ func (s *Survey) look(ctx context.Context, tell func(*Result)) (*Result, error) 
 		for n, q := range infos {
 			switch {
 			case q.Err == nil:
-				counts[n] = countOf(q.Info, state)
+				counts[n] = search.CountOf(q.Info, state)
 			case state == states[0]:
 				w.tally.broken = append(w.tally.broken, Broken{q.Queue, q.Err})
 			}
@@ -112,7 +113,7 @@ func (s *Survey) look(ctx context.Context, tell func(*Result)) (*Result, error) 
 		counts := make([]int, len(infos))
 		for i, q := range infos {
 			if q.Err == nil {
-				counts[i] = countOf(q.Info, state)
+				counts[i] = search.CountOf(q.Info, state)
 			}
 		}
 		w.extent = &w.tally.extents[n]
@@ -230,24 +231,5 @@ func rest(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-func countOf(q *asynq.QueueInfo, state asynq.TaskState) int {
-	switch state {
-	case asynq.TaskStateActive:
-		return q.Active
-	case asynq.TaskStatePending:
-		return q.Pending
-	case asynq.TaskStateScheduled:
-		return q.Scheduled
-	case asynq.TaskStateRetry:
-		return q.Retry
-	case asynq.TaskStateArchived:
-		return q.Archived
-	case asynq.TaskStateCompleted:
-		return q.Completed
-	default:
-		return q.Aggregating
 	}
 }

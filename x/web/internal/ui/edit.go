@@ -70,7 +70,7 @@ func (u *UI) saveEdit(w http.ResponseWriter, r *http.Request) (*view, error) {
 	}
 	data, err := body.Payload.bytes()
 	if err != nil {
-		body.Payload.Wrong = err.Error()
+		body.Payload.Wrong = sentence(err.Error())
 		return editView(body), nil
 	}
 	inspector, cancel := u.inspector(r)

@@ -265,7 +265,7 @@ func (b *enqueueBody) task() *asynq.Task {
 	}
 	payload, err := b.Payload.bytes()
 	if err != nil {
-		b.Payload.Wrong = err.Error()
+		b.Payload.Wrong = sentence(err.Error())
 	}
 	return asynq.NewTaskWithHeaders(b.Type, payload, headers, opts...)
 }

@@ -71,11 +71,11 @@ func (f *payloadForm) bytes() ([]byte, error) {
 	case asBase64:
 		data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
 		if err != nil {
-			return nil, errors.New("This is not base64 of the standard alphabet, with its padding.")
+			return nil, errors.New("this is not base64 of the standard alphabet, with its padding")
 		}
 		return data, nil
 	default:
-		return nil, fmt.Errorf("There is no encoding %q: choose JSON, text or base64.", show.Clip(f.Encoding, 40))
+		return nil, fmt.Errorf("there is no encoding %q: choose JSON, text or base64", show.Clip(f.Encoding, 40))
 	}
 }
 
@@ -88,10 +88,10 @@ func checkJSON(data []byte) error {
 		before := data[:min(int(syntax.Offset), len(data))]
 		line := bytes.Count(before, []byte("\n")) + 1
 		column := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
-		return fmt.Errorf("This is not JSON, at line %d, character %d: %s.", line, max(column, 1), show.Visible(syntax.Error()))
+		return fmt.Errorf("this is not JSON, at line %d, character %d: %s", line, max(column, 1), show.Visible(syntax.Error()))
 	}
 	if err != nil {
-		return fmt.Errorf("This is not JSON: %w.", err)
+		return fmt.Errorf("this is not JSON: %w", err)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (f *payloadForm) tidy(how string) {
 		err = checkJSON(data)
 	}
 	if err != nil {
-		f.Wrong = err.Error()
+		f.Wrong = sentence(err.Error())
 		return
 	}
 	f.Encoding = asJSON

@@ -95,7 +95,7 @@ func TestHitsAreChanged(t *testing.T) {
 	if !strings.Contains(asked.text("h1"), "Delete 4 tasks?") {
 		t.Fatalf("%d: %s", asked.code, asked.text("main"))
 	}
-	s.follow(s.submit(asked, asked.form("/tasks"), "confirm", "4"))
+	s.follow(s.submit(asked.form("/tasks"), "confirm", "4"))
 	for _, op := range s.bulk.List() {
 		if _, ok := s.bulk.Wait(t.Context(), op.ID); !ok {
 			t.Fatal(op)

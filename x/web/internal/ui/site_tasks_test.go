@@ -210,7 +210,7 @@ func (s *site) follow(a *answer) *answer {
 }
 
 // submit sends a form of a page again, with changes.
-func (s *site) submit(a *answer, form *html.Node, pairs ...string) *answer {
+func (s *site) submit(form *html.Node, pairs ...string) *answer {
 	s.t.Helper()
 	values := url.Values{}
 	for n := range form.Descendants() {

@@ -144,7 +144,7 @@ func TestTaskIsChanged(t *testing.T) {
 	if asked.text("h1") != "Delete the task x?" {
 		t.Fatalf("%s", asked.text("main"))
 	}
-	gone := s.follow(s.submit(asked, asked.form("/task")))
+	gone := s.follow(s.submit(asked.form("/task")))
 	if said := gone.text("div", "id", "said"); said != "The task is deleted." {
 		t.Errorf("%q", said)
 	}
@@ -182,7 +182,7 @@ func TestActiveTask(t *testing.T) {
 	if asked.text("h1") != "Cancel and delete the task x?" {
 		t.Fatalf("%s", asked.text("main"))
 	}
-	s.follow(s.submit(asked, asked.form("/task")))
+	s.follow(s.submit(asked.form("/task")))
 	<-ended
 	if got := s.gate.log(); len(got) != 1 || got[0] != "task.cancel default/x 1 true" {
 		t.Errorf("log: %q", got)
@@ -254,19 +254,19 @@ func TestCopiesAreExact(t *testing.T) {
 		"", `{"n":12345678901234567890}`, "\n\nleading lines", "line\r\nends\r", "\x00\x01\xff", "tab\there ", " {\n}\n", "<b>&amp;</textarea>", "\ufeffmark", "\u2028",
 	} {
 		id := fmt.Sprint("t", n)
-		headers := map[string]string{"plain": "value", " spaces ": " x ", "a:b": "", "": "empty", "quo\"te": "\"", "lines": "a\nb\r", "bidi": "\u202e"}
+		headers := map[string]string{"plain": "value", " spaces ": " x ", "a:b": "", "": "empty", "quo\"te": "\"", "lines": "a\nb\r", "bidi": "\u202e"} //nolint:gocritic // Names may have spaces.
 		s.enqueue(asynq.NewTaskWithHeaders("a", []byte(payload), headers), asynq.TaskID(id), asynq.Retention(90*time.Minute), asynq.ProcessIn(time.Hour))
 		form := s.get("/enqueue", "queue", "default", "from", id)
 		if len(form.all("textarea")) != 2 {
 			t.Fatalf("%q: %s", payload, form.text("main"))
 		}
-		s.follow(s.submit(form, form.form("/enqueue"), "id", id+"-copy"))
+		s.follow(s.submit(form.form("/enqueue"), "id", id+"-copy"))
 		got, want := s.find(&asynq.TaskInfo{Queue: "default", ID: id + "-copy"}), s.find(&asynq.TaskInfo{Queue: "default", ID: id})
 		if string(got.Payload) != payload || !maps.Equal(got.Headers, headers) || got.Retention != want.Retention || got.MaxRetry != want.MaxRetry || got.Timeout != want.Timeout {
 			t.Errorf("%q has the copy %+v", payload, got)
 		}
 		edit := s.get("/edit", "queue", "default", "id", id)
-		s.follow(s.submit(edit, edit.form("/edit")))
+		s.follow(s.submit(edit.form("/edit")))
 		if got := s.find(want); string(got.Payload) != payload {
 			t.Errorf("%q becomes %q", payload, got.Payload)
 		}
@@ -278,19 +278,19 @@ func TestEditPayload(t *testing.T) {
 	s := newSite(t, nil)
 	s.enqueue(asynq.NewTask("a", []byte(`{"a":[1.0,2]}`)), asynq.TaskID("x"), asynq.ProcessIn(time.Hour))
 	a := s.get("/edit?queue=default&id=x")
-	a = s.submit(a, a.form("/edit"), "tidy", "indent")
+	a = s.submit(a.form("/edit"), "tidy", "indent")
 	if got := strings.TrimSpace(inner(a.one("textarea"))); got != "{\n  \"a\": [\n    1.0,\n    2\n  ]\n}" {
 		t.Errorf("indented: %q", got)
 	}
-	a = s.submit(a, a.form("/edit"), "tidy", "compact")
+	a = s.submit(a.form("/edit"), "tidy", "compact")
 	if got := strings.TrimSpace(inner(a.one("textarea"))); got != `{"a":[1.0,2]}` {
 		t.Errorf("compact: %q", got)
 	}
-	bad := s.submit(a, a.form("/edit"), "payload", `{"a":`)
+	bad := s.submit(a.form("/edit"), "payload", `{"a":`)
 	if bad.code != 422 || !strings.Contains(bad.text("main"), "This is not JSON, at line 1") || strings.TrimSpace(inner(bad.one("textarea"))) != `{"a":` {
 		t.Errorf("%d: %s", bad.code, bad.text("main"))
 	}
-	s.follow(s.submit(a, a.form("/edit"), "payload", `{"a":3}`))
+	s.follow(s.submit(a.form("/edit"), "payload", `{"a":3}`))
 	if got := s.find(&asynq.TaskInfo{Queue: "default", ID: "x"}).Payload; string(got) != `{"a":3}` {
 		t.Errorf("%q", got)
 	}

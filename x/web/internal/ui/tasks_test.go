@@ -14,17 +14,17 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/ui"
 )
 
-func (s *site) scheduled(n int, queue string) {
+func (s *site) scheduled(n int) {
 	s.t.Helper()
 	for i := range n {
-		s.enqueue(asynq.NewTask([]string{"even", "odd"}[i%2], []byte(fmt.Sprint(i))), asynq.Queue(queue), asynq.TaskID(fmt.Sprint("t", i)), asynq.ProcessIn(time.Duration(i+60)*time.Minute))
+		s.enqueue(asynq.NewTask([]string{"even", "odd"}[i%2], []byte(fmt.Sprint(i))), asynq.Queue("mail"), asynq.TaskID(fmt.Sprint("t", i)), asynq.ProcessIn(time.Duration(i+60)*time.Minute))
 	}
 }
 
 func TestTasksByPages(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	s.scheduled(105, "mail")
+	s.scheduled(105)
 	a := s.get("/tasks", "queue", "mail", "state", "scheduled")
 	if a.code != http.StatusOK || len(a.ids()) != 50 || a.ids()[0] != "t0" || !strings.Contains(a.text("nav", "class", "pages"), "Page 1 of 3") {
 		t.Fatalf("%d: %s", a.code, a.text("main"))
@@ -57,7 +57,7 @@ func TestTasksByPages(t *testing.T) {
 func TestTasksByFilter(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	s.scheduled(65, "mail")
+	s.scheduled(65)
 	var ids []string
 	for a := s.get("/tasks", "queue", "mail", "state", "scheduled", "filter", "type:odd"); ; {
 		ids = append(ids, a.ids()...)
@@ -107,22 +107,22 @@ func TestTasksOfEachState(t *testing.T) {
 func TestPickedTasksAreChanged(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	s.scheduled(10, "mail")
+	s.scheduled(10)
 	list := s.get("/tasks", "queue", "mail", "state", "scheduled")
 	form := list.all("form", "class", "picking")[0]
 
-	a := s.follow(s.submit(list, form, "do", "run"))
+	a := s.follow(s.submit(form, "do", "run"))
 	if !strings.Contains(a.text("div", "id", "said"), "No task is picked.") {
 		t.Errorf("none: %s", a.text("main"))
 	}
-	a = s.follow(s.submit(list, form, "do", "run", "id", "t3"))
+	a = s.follow(s.submit(form, "do", "run", "id", "t3"))
 	if said := a.text("div", "id", "said"); said != "1 task: run now." {
 		t.Errorf("run: %q", said)
 	}
 	if got := s.gate.log(); !slices.Equal(got, []string{"task.run mail/ 1 true"}) {
 		t.Errorf("log: %q", got)
 	}
-	a = s.follow(s.submit(list, form, "do", "archive", "id", "none"))
+	a = s.follow(s.submit(form, "do", "archive", "id", "none"))
 	if said := a.text("div", "id", "said"); !strings.Contains(said, "0 tasks: archived. 1 could not be: Task not found") {
 		t.Errorf("archive: %q", said)
 	}
@@ -130,14 +130,14 @@ func TestPickedTasksAreChanged(t *testing.T) {
 		t.Errorf("its operation: %s", a.text("main"))
 	}
 
-	a = s.submit(list, form, "do", "delete", "id", "t4")
+	a = s.submit(form, "do", "delete", "id", "t4")
 	if a.code != http.StatusOK || a.text("h1") != "Delete 1 task?" {
 		t.Fatalf("delete: %d %s", a.code, a.text("main"))
 	}
 	if n := s.size("mail"); n != 10 {
 		t.Errorf("%d tasks before the answer", n)
 	}
-	a = s.follow(s.submit(a, a.form("/tasks")))
+	a = s.follow(s.submit(a.form("/tasks")))
 	if said := a.text("div", "id", "said"); said != "1 task: deleted." || s.size("mail") != 9 {
 		t.Errorf("delete: %q", said)
 	}
@@ -155,16 +155,16 @@ func (s *site) size(queue string) int {
 func TestAllThatMatchAreChanged(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	s.scheduled(20, "mail")
+	s.scheduled(20)
 	form := url.Values{"queue": {"mail"}, "state": {"scheduled"}, "filter": {"type:odd"}, "all": {"delete"}}
 	a := s.post("/tasks", form)
 	if !strings.Contains(a.text("h1"), "Delete 10 tasks?") || !strings.Contains(a.text("main"), "All scheduled tasks in the queue mail that match: type:odd.") {
 		t.Fatalf("%d: %s", a.code, a.text("main"))
 	}
-	if wrong := s.submit(a, a.form("/tasks"), "confirm", "11"); wrong.code != 422 || s.size("mail") != 20 {
+	if wrong := s.submit(a.form("/tasks"), "confirm", "11"); wrong.code != 422 || s.size("mail") != 20 {
 		t.Errorf("a wrong number: %d %s", wrong.code, wrong.text("main"))
 	}
-	a = s.follow(s.submit(a, a.form("/tasks"), "confirm", "10"))
+	s.follow(s.submit(a.form("/tasks"), "confirm", "10"))
 	id := s.bulk.List()[0].ID
 	if op, _ := s.bulk.Wait(t.Context(), id); op.Changed != 10 || s.size("mail") != 10 {
 		t.Errorf("%+v", op)
@@ -195,7 +195,7 @@ func TestAllThatMatchAreChanged(t *testing.T) {
 func TestNothingIsOfferedThatIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	s.scheduled(1, "mail")
+	s.scheduled(1)
 	s.gate.refused = []access.Verb{
 		access.TaskRun, access.TaskArchive, access.TaskDelete, access.TaskCancel, access.TaskReschedule, access.TaskEdit, access.TaskEnqueue,
 	}
@@ -281,9 +281,9 @@ func TestHostileNames(t *testing.T) {
 		}
 		found := s.get("/search", "filter", name, "queue", queue)
 		found.checkSafe()
-		asked := s.submit(list, list.all("form", "class", "picking")[0], "do", "delete", "id", name)
+		asked := s.submit(list.all("form", "class", "picking")[0], "do", "delete", "id", name)
 		asked.checkSafe()
-		gone := s.follow(s.submit(asked, asked.form("/tasks")))
+		gone := s.follow(s.submit(asked.form("/tasks")))
 		gone.checkSafe()
 		if said := gone.text("div", "id", "said"); said != "1 task: deleted." {
 			t.Errorf("%q: %q", name, said)
