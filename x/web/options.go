@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
@@ -145,7 +147,7 @@ func (o Options) Check() error {
 	if o.RedisConnOpt == nil {
 		errs = append(errs, errors.New("RedisConnOpt is missing: say where the queues are, such as asynq.RedisClientOpt{Addr: \"localhost:6379\"}"))
 	}
-	if o.RootPath != "" && (!strings.HasPrefix(o.RootPath, "/") || strings.HasSuffix(o.RootPath, "/") || strings.ContainsAny(o.RootPath, "?#%{}\\ \"'<>") || strings.Contains(o.RootPath, "//")) {
+	if p := o.RootPath; p != "" && (!strings.HasPrefix(p, "/") || p == "/" || path.Clean(p) != p || strings.ContainsAny(p, "?#%{}\\ \"'<>") || strings.ContainsFunc(p, unicode.IsControl)) {
 		errs = append(errs, fmt.Errorf("RootPath %q: it must begin with a slash, not end with one, and hold nothing that a URL escapes, such as /monitoring", o.RootPath))
 	}
 	if o.PollInterval < 0 {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
@@ -83,7 +84,7 @@ func (d *decoder) tokens(n *yaml.Node) (tokens []service.Token) {
 		}
 		d.joined(n, t.Check())
 		if line, twice := names[t.Name]; twice {
-			d.wrong(there["name"], "the token in line %d has the name %q, too: logs could not tell them apart", line, t.Name)
+			d.wrong(cmp.Or(there["name"], n), "the token in line %d has the name %q, too: logs could not tell them apart", line, t.Name)
 		}
 		names[t.Name] = n.Line
 		sum := strings.ToLower(t.SHA256)

@@ -23,6 +23,18 @@ type decoder struct {
 	errs     []Issue
 	warnings []Issue
 	literal  []*yaml.Node // secrets that stand in the file itself
+	values   int          // that were read, those of aliases each time
+}
+
+// maxValues is how many values a file may have. A short file can have any number, by aliases of long lists.
+const maxValues = 200_000
+
+// count reports whether one more value is read, and tells once that there are too many.
+func (d *decoder) count(n *yaml.Node) bool {
+	if d.values++; d.values == maxValues+1 {
+		d.wrong(n, "there are too many values, aliases counted as often as they are used: at most %d are read", maxValues)
+	}
+	return d.values <= maxValues
 }
 
 // fields are the keys of a mapping, and where their values go: pointers to what value knows, or a function of the node.
@@ -74,6 +86,9 @@ func (d *decoder) each(n *yaml.Node, do func(key string, at, value *yaml.Node)) 
 	seen := make(map[string]int)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		at, value := n.Content[i], follow(n.Content[i+1])
+		if !d.count(at) {
+			return
+		}
 		switch line, twice := seen[at.Value]; {
 		case at.Kind != yaml.ScalarNode:
 			d.wrong(at, "a key must be text, not %s", kindOf(at))
@@ -114,6 +129,9 @@ func (d *decoder) list(n *yaml.Node, do func(i int, n *yaml.Node)) {
 		return
 	}
 	for i, item := range n.Content {
+		if !d.count(item) {
+			return
+		}
 		do(i, follow(item))
 	}
 }
@@ -147,6 +165,9 @@ func (d *decoder) value(n *yaml.Node, to any) {
 	}
 }
 
+// tags are those that the parser gives to values that say none.
+var tags = []string{"!!str", "!!int", "!!float", "!!bool", "!!timestamp"}
+
 func (d *decoder) scalar(n *yaml.Node, to any) {
 	if n.Kind != yaml.ScalarNode {
 		d.wrong(n, "here must be a single value, not %s", kindOf(n))
@@ -154,6 +175,10 @@ func (d *decoder) scalar(n *yaml.Node, to any) {
 	}
 	if null(n) {
 		d.wrong(n, "the value is missing: give one, or leave the key out")
+		return
+	}
+	if !slices.Contains(tags, n.Tag) {
+		d.wrong(n, "the tag %.50s is not understood here: leave it out", n.Tag)
 		return
 	}
 	switch to := to.(type) {
@@ -164,7 +189,7 @@ func (d *decoder) scalar(n *yaml.Node, to any) {
 	case secret:
 		*to.to = d.secret(n)
 	case *bool:
-		if n.Tag != "!!bool" {
+		if n.Tag != "!!bool" || !strings.EqualFold(n.Value, "true") && !strings.EqualFold(n.Value, "false") {
 			d.wrong(n, "%.50q is neither true nor false", n.Value)
 		}
 		*to = strings.EqualFold(n.Value, "true")

@@ -89,6 +89,14 @@ func (c *Command) Check() []Problem {
 			p.add(index("args", i), "it contains a NUL byte, which ends an argument")
 		}
 	}
+	if strings.ContainsRune(c.Path, 0) {
+		p.add("path", "it contains a NUL byte")
+	}
+	for i := range c.Params {
+		if strings.ContainsRune(c.Params[i].Flag, 0) {
+			p.add(index("params", i)+".flag", "it contains a NUL byte, which ends an argument")
+		}
+	}
 	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
 		p.add("dir", "%q is not absolute: write the whole path", c.Dir)
 	}
