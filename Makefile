@@ -58,6 +58,10 @@ vendor-web: ## fetch the scripts and the font of the web UI again, in the versio
 	@bash x/web/vendor.sh x/web/internal/ui/vendor.list x/web/internal/ui/static/vendor
 	@bash x/web/vendor.sh x/browser/axe.list x/browser/axe
 
+.PHONY: pictures
+pictures: ## take the pictures of the web UI in docs/images anew (needs chromium; three minutes)
+	@go test -count=1 -run '^TestPictures$$' ./x/browser -pictures $(CURDIR)/docs/images
+
 .PHONY: cover
 cover: ## measure what the tests of the core cover; the details are in cover.html
 	@go test -coverpkg=./... -coverprofile=cover.out ./...

@@ -106,3 +106,16 @@ func quote(s string) string {
 	}
 	return strings.NewReplacer("\u2028", `\u2028`, "\u2029", `\u2029`).Replace(string(text))
 }
+
+// phone is the size of one.
+var phone = chromedp.EmulateViewport(390, 844)
+
+// narrow fails if the page is wider than a phone, and tells what of it is.
+func (b *tab) narrow() {
+	b.t.Helper()
+	if wide := eval[int](b, `document.documentElement.scrollWidth`); wide > 390 {
+		b.t.Errorf("the page is %d wide on a phone of 390: %v", wide, eval[[]string](b, `[...document.querySelectorAll("body *")]
+			.filter((e) => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "visible").slice(-5)
+			.map((e) => e.outerHTML.slice(0, 150) + " " + e.scrollWidth + " of " + e.clientWidth)`))
+	}
+}

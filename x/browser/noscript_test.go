@@ -95,7 +95,7 @@ func TestActionsWithoutScripts(t *testing.T) {
 	}
 	b.click(".picked button", "Delete…")
 	b.says("Delete 2 tasks?")
-	b.click("main button.danger", "Delete")
+	b.click(".question form button", "Delete")
 	b.says("2 tasks: deleted.")
 	var left []string
 	tasks, err := s.inspector.ListScheduledTasks("default", asynq.PageSize(100))

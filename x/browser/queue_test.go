@@ -70,13 +70,13 @@ func TestQueueActions(t *testing.T) {
 		b.click("main button", "Delete…")
 		b.asked("Delete the queue")
 		b.write("#ask input[name=confirm]", "defaul")
-		b.until(`document.querySelector("#ask button.danger").disabled`)
+		b.until(`document.querySelector("#ask form button").disabled`)
 		b.keys("\r") // a disabled button keeps the Enter key from sending the form
 		if got := s.queue(t, name).Size; got != 1 {
 			t.Errorf("%q holds %d tasks, before its name was typed", name, got)
 		}
 		b.write("#ask input[name=confirm]", strings.ReplaceAll(name, "\n", " "))
-		b.click("#ask button.danger", "Delete the queue")
+		b.click("#ask form button", "Delete the queue")
 		b.says("The queue is deleted, with its tasks.")
 		if _, err := s.inspector.GetQueueInfo(name); !errors.Is(err, asynq.ErrQueueNotFound) {
 			t.Errorf("%q is still there: %v", name, err)

@@ -99,6 +99,12 @@ func (s *site) reaches(t *testing.T, id string, state asynq.TaskState) {
 // eventually waits until something is so in Redis, of which nothing else tells.
 func (s *site) eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
+	s.patiently(t, patience, what, is)
+}
+
+// patiently waits for as long as one says.
+func (s *site) patiently(t *testing.T, patience time.Duration, what string, is func() bool) {
+	t.Helper()
 	deadline := time.Now().Add(patience)
 	for !is() {
 		if time.Now().After(deadline) {

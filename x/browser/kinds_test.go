@@ -1,0 +1,78 @@
+package browser_test
+
+import (
+	"testing"
+
+	"github.com/asynq-go/asynq"
+)
+
+// The tasks of a group, and those with an error of one kind, are run together; a periodic task is run before its time.
+func TestActionsOnKinds(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.seed(t)
+	failed := s.queue(t, "default").Retry
+
+	b := open(t, s.url)
+	b.visit("/groups")
+	b.click(`main button[aria-label="Run the tasks of users…"]`, "")
+	b.asked("Run 1 task")
+	b.click("#ask form button", "Run them")
+	b.says("1 task run now.")
+	if groups, err := s.inspector.Groups("default"); err != nil || len(groups) != 0 {
+		t.Errorf("the groups are %v, %v", groups, err)
+	}
+
+	b.visit("/errors")
+	b.click("main tbody th a", "smtp: 421")
+	b.click("main button", "Run")
+	b.asked("with this error")
+	b.click("#ask form button", "Run them")
+	b.says("run now.")
+	if got := s.queue(t, "default").Retry; got >= failed {
+		t.Errorf("%d were to be tried again, and %d are", failed, got)
+	}
+
+	pending := s.queue(t, "default").Pending
+	b.visit("/schedulers")
+	b.click("main tbody tr button", "Run now")
+	b.says("report:monthly")
+	s.eventually(t, "the periodic task to be enqueued", func() bool { return s.queue(t, "default").Pending == pending+1 })
+	b.click("main tbody th a", "report:monthly")
+	b.until(`document.querySelectorAll('main [aria-label="Table of runs"] tbody tr').length === 1`)
+}
+
+// Settings are kept in the browser: the look, and how many rows a list has.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	scheduler := asynq.NewScheduler(s.redis, &asynq.SchedulerOpts{LogLevel: asynq.FatalLevel})
+	id, err := scheduler.Register("@every 24h", asynq.NewTask("a", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := scheduler.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(scheduler.Shutdown)
+	for range 25 {
+		if _, err := s.inspector.RunSchedulerEntry(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := open(t, s.url)
+	b.visit("/settings")
+	b.click(".options label", "Dark")
+	b.click(`fieldset label`, "20")
+	b.click("main button", "Keep")
+	b.says("The settings are kept, in this browser.")
+	b.until(`document.documentElement.dataset.theme === "dark"`)
+	b.visit(q("/schedule", "id", id))
+	b.until(`document.querySelectorAll("main tbody tr").length === 20 && document.documentElement.dataset.theme === "dark"`)
+	b.accessible("dark by choice")
+	b.visit("/settings")
+	b.until(`document.querySelector("input[name=theme][value=dark]").checked && document.querySelector("input[name=size][value='20']").checked`)
+	b.click("main button", "As at first")
+	b.says("All settings are as they were at first.")
+	b.until(`document.documentElement.dataset.theme === undefined`)
+}

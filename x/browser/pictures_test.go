@@ -1,0 +1,144 @@
+package browser_test
+
+import (
+	"bytes"
+	"flag"
+	"image"
+	"image/color"
+	"image/png"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+var pictures = flag.String("pictures", "", "write pictures of all pages into this directory, which takes two minutes")
+
+// mostPicture is the most bytes of a picture: they are in the repository.
+const mostPicture = 150 << 10
+
+// TestPictures writes pictures of all pages of a web UI on the demo workload of asynq dev, in both looks.
+func TestPictures(t *testing.T) {
+	if *pictures == "" {
+		return // there is nothing to test
+	}
+	program := filepath.Join(t.TempDir(), "asynq")
+	build := exec.Command("go", "build", "-o", program, "../cmd/asynq")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	addr := freeAddr(t)
+	start(t, program, "dev", "--listen", addr, "--rate", "40", "--seed", "11")
+	listens(t, addr)
+	s := &site{url: "http://" + addr}
+	b := open(t, s.url, "404")
+	b.visit("/")
+	loaded := time.Now().Add(45 * time.Second) // until the charts have something to show
+	s.patiently(t, 2*time.Minute, "some load", func() bool { return time.Now().After(loaded) })
+
+	// What is to be seen of a kind that there are many of is found on the page of all.
+	link := func(page, pattern string) string {
+		var found string
+		s.patiently(t, 2*time.Minute, page+" to have "+pattern, func() bool {
+			_, text := s.get(t, page)
+			if m := regexp.MustCompile(pattern).FindStringSubmatch(text); m != nil {
+				found = string(bytes.ReplaceAll([]byte(m[1]), []byte("&amp;"), []byte("&")))
+			}
+			return found != ""
+		})
+		return found
+	}
+	queue := link("/queues", `<a href="(/queue\?[^"]+)"`)
+	tasks := link("/queues", `href="(/tasks\?[^"]*state=archived[^"]*)"`)
+	pages := map[string]string{
+		"overview": "/", "queues": "/queues", "queue": queue, "tasks": tasks, "task": link(tasks, `<a href="(/task\?[^"]+)"`),
+		"search": "/search?filter=retried%3E%3D1", "errors": "/errors", "error": link("/errors", `<a href="(/error\?[^"]+)"`), "types": "/types",
+		"groups": "/groups", "servers": "/servers", "schedulers": "/schedulers", "redis": "/redis", "operations": "/operations",
+		"enqueue": "/enqueue?type=email%3Awelcome", "settings": "/settings",
+	}
+	if err := os.MkdirAll(*pictures, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range pages {
+		widths := map[string]int64{"": 1280}
+		if slices.Contains([]string{"overview", "tasks", "task"}, name) {
+			widths["-phone"] = 390
+		}
+		for suffix, width := range widths {
+			b := open(t, s.url, "404")
+			b.do(chromedp.EmulateViewport(width, 860, chromedp.EmulateScale(1)))
+			for _, dark := range []bool{false, true} {
+				look := map[bool]string{false: "-light", true: "-dark"}[dark]
+				b.dark(dark)
+				b.visit(path)
+				b.until(`!document.querySelector(".failure")`)
+				b.until(`document.fonts.status === "loaded" && document.getElementById("live").innerText.length > 0`)
+				b.until(`[...document.querySelectorAll("figure[data-chart]")].every((f) => f.querySelector("canvas"))`)
+				shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+				if err != nil {
+					t.Fatal(err)
+				}
+				shot = fewerColours(t, shot)
+				if len(shot) > mostPicture {
+					t.Errorf("%s%s%s has %d bytes", name, suffix, look, len(shot))
+				}
+				if err := os.WriteFile(filepath.Join(*pictures, "web-"+name+suffix+look+".png"), shot, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if response, err := http.Get(s.url + "/healthz"); err != nil || response.Body.Close() != nil {
+		t.Error("the program has ended before its pictures were taken")
+	}
+}
+
+// fewerColours makes a picture small: it keeps the 255 colours that most dots have, and each other one becomes the nearest of them.
+func fewerColours(t *testing.T, shot []byte) []byte {
+	t.Helper()
+	whole, err := png.Decode(bytes.NewReader(shot))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dots := map[color.NRGBA]int{}
+	bounds := whole.Bounds()
+	at := func(x, y int) color.NRGBA {
+		c, _ := color.NRGBAModel.Convert(whole.At(x, y)).(color.NRGBA)
+		return color.NRGBA{c.R&^3 | c.R>>6, c.G&^3 | c.G>>6, c.B&^3 | c.B>>6, 255} // steps of four are not seen
+	}
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			dots[at(x, y)]++
+		}
+	}
+	var all []color.NRGBA
+	for c := range dots {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b color.NRGBA) int { return dots[b] - dots[a] })
+	var few color.Palette
+	for _, c := range all[:min(len(all), 256)] {
+		few = append(few, c)
+	}
+	nearest := map[color.NRGBA]uint8{}
+	for _, c := range all {
+		nearest[c] = uint8(few.Index(c))
+	}
+	small := image.NewPaletted(bounds, few)
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			small.SetColorIndex(x, y, nearest[at(x, y)])
+		}
+	}
+	var out bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, small); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
