@@ -30,8 +30,8 @@ func TestSparks(t *testing.T) {
 		"less than zero": {[]float64{-1, -2}, 1, "M0.0 27.0"},
 	} {
 		svg := string(spark("pending", c.values))
-		line := svg[strings.Index(svg, `class="line" d="`)+len(`class="line" d="`):]
-		line = line[:strings.Index(line, `"`)]
+		_, line, _ := strings.Cut(svg, `class="line" d="`)
+		line, _, _ = strings.Cut(line, `"`)
 		if strings.Count(line, "M") != c.moves || !strings.HasPrefix(line, c.starts) {
 			t.Errorf("%s: %q", name, line)
 		}
