@@ -111,8 +111,8 @@ func TestTaskActions(t *testing.T) {
 	})
 	t.Run("clone", func(t *testing.T) {
 		t.Parallel()
-		const payload = "{\"n\":12345678901234567890}"
-		info, err := s.client.Enqueue(asynq.NewTaskWithHeaders("a:clone", []byte(payload), map[string]string{"trace": "t:1", " odd": "two\nlines"}),
+		const payload, odd = "{\"n\":12345678901234567890}", " odd"
+		info, err := s.client.Enqueue(asynq.NewTaskWithHeaders("a:clone", []byte(payload), map[string]string{"trace": "t:1", odd: "two\nlines"}),
 			asynq.Queue("clones"), asynq.MaxRetry(3), asynq.Timeout(time.Minute), asynq.Retention(time.Hour))
 		if err != nil {
 			t.Fatal(err)
