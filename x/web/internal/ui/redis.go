@@ -150,9 +150,13 @@ func redisFigures(r poll.Redis, lines poll.Series) []figure {
 	if r.MaxMemory > 0 {
 		memory.Note = show.Percent(float64(r.Memory), float64(r.MaxMemory)) + " of " + show.Bytes(r.MaxMemory)
 	}
+	commands := figure{Name: "Commands", Value: show.PerSecond(r.OpsPerSecond), Unit: "/s", Note: "those inside of scripts too", Spark: spark("pending", lines.Values[poll.RedisOps])}
+	if r.Version == "" && r.Memory == 0 { // an embedded one does not tell
+		memory.Value, memory.Note, commands.Value, commands.Unit, commands.Note = "–", "it does not tell", "–", "", "it does not tell"
+	}
 	return []figure{
 		memory,
-		{Name: "Commands", Value: show.PerSecond(r.OpsPerSecond), Unit: "/s", Note: "those inside of scripts too", Spark: spark("pending", lines.Values[poll.RedisOps])},
+		commands,
 		{Name: "Clients", Value: show.Number(int64(r.Clients)), Note: show.Number(int64(r.BlockedClients)) + " in a blocking call"},
 		{Name: "Keys", Value: show.Number(r.Keys), Note: "in the database of the queues"},
 	}
