@@ -95,7 +95,8 @@ type Limits struct {
 	// MaxWait is how long a request may wait, for tasks or for a result. Default: 60 s.
 	MaxWait time.Duration
 
-	// MaxWaiting is how many requests may wait at the same time. Default: 10,000.
+	// MaxWaiting is how many requests may wait at the same time. Where several tokens may wait, none has more of them than are left for
+	// others: one takes up to a half, two take up to a third each. Default: 10,000.
 	MaxWaiting int
 
 	// RatePerToken is how many requests a second each token may make, and Burst how many at once. Default: no limit; twice the rate.
@@ -202,6 +203,12 @@ func (c *Config) ui(r asynq.RedisConnOpt) web.Options {
 
 // rules are what the API goes by.
 func (c *Config) rules() *api.Rules {
+	waiters := 0
+	for i := range c.Tokens {
+		if slices.Contains(c.Tokens[i].Scopes, Work) || slices.Contains(c.Tokens[i].Scopes, Read) {
+			waiters++
+		}
+	}
 	return &api.Rules{
 		Queues: c.Queues, Only: c.OnlyQueues, TaskQueues: c.TaskQueues,
 		MaxBody:    or(c.Limits.MaxBody, defaultMaxBody),
@@ -209,6 +216,7 @@ func (c *Config) rules() *api.Rules {
 		MaxTake:    or(c.Limits.MaxTake, 100),
 		MaxWait:    or(c.Limits.MaxWait, time.Minute),
 		MaxWaiting: or(c.Limits.MaxWaiting, 10000),
+		Shared:     waiters > 1,
 	}
 }
 

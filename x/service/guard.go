@@ -13,7 +13,8 @@ import (
 	"github.com/asynq-go/asynq/x/service/internal/api"
 )
 
-// guarded lets in who has a token for a route, as often as the token may be used.
+// guarded lets in who has a token for a route, as often as the token may be used. Logs tell the pattern of the route: there are leases
+// in paths.
 func (s *Service) guarded(route api.Route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !s.api.Enter() {
@@ -33,7 +34,7 @@ func (s *Service) guarded(route api.Route) http.HandlerFunc {
 		}
 		who := set.ring.Find(strings.TrimSpace(secret))
 		if who == nil {
-			s.log.Warn("unknown token", "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
+			s.log.Warn("unknown token", "route", r.Pattern, "remote", r.RemoteAddr)
 			api.Fail(w, api.Problemf(http.StatusUnauthorized, api.KindUnauthorized, "nobody has this token"))
 			return
 		}
@@ -52,7 +53,7 @@ func (s *Service) guarded(route api.Route) http.HandlerFunc {
 			}
 			p := api.ProblemOf(err)
 			if p.Status >= http.StatusInternalServerError {
-				s.log.Warn("request failed", "method", r.Method, "path", r.URL.Path, "token", who.Name, "status", p.Status, "error", err)
+				s.log.Warn("request failed", "route", r.Pattern, "token", who.Name, "status", p.Status, "error", err)
 			}
 			api.Fail(w, p)
 		}

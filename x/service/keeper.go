@@ -27,6 +27,9 @@ type keeper struct {
 // searchInterval is how often Redis is asked which queues there are.
 const searchInterval = 10 * time.Second
 
+// maxTouched is how many queues may be touched between two searches: clients can name any number of queues that there are none of.
+const maxTouched = 10_000
+
 func newKeeper(s *Service) *keeper {
 	return &keeper{service: s, wake: make(chan struct{}, 1), found: make(map[string]bool), touched: make(map[string]bool)}
 }
@@ -53,6 +56,10 @@ func (k *keeper) touch(queue string) {
 		return
 	}
 	k.mu.Lock()
+	if len(k.touched) >= maxTouched {
+		k.mu.Unlock()
+		return // the next search finds it, if it is in Redis
+	}
 	k.found[queue], k.touched[queue] = true, true
 	k.mu.Unlock()
 	select {

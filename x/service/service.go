@@ -40,6 +40,8 @@ type Service struct {
 	patterns  []string // of the mux
 	ui        *web.Handler
 
+	bodyTimeout atomic.Int64 // in ns
+
 	settings atomic.Pointer[settings]
 	tls      atomic.Pointer[tls.Config]
 
@@ -82,6 +84,7 @@ func New(cfg Config) (*Service, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	s.bodyTimeout.Store(int64(bodyTimeout))
 	s.ended, s.end = context.WithCancel(context.Background())
 	s.settings.Store(next)
 	s.tls.Store(tlsConfig)
@@ -148,8 +151,17 @@ func (s *Service) handle(pattern string, handler http.HandlerFunc) {
 	s.mux.HandleFunc(pattern, handler)
 }
 
+// bodyTimeout is how long a client may take to send a body. When all of it has come, net/http lifts the deadline, and requests may wait.
+const bodyTimeout = 30 * time.Second
+
 // ServeHTTP answers a request. Before Start and after Shutdown it answers that the service is not available.
-func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Body != nil && r.Body != http.NoBody {
+		// Also where nobody reads the body, as without a token: net/http reads the rest of it before it answers, for any time.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Duration(s.bodyTimeout.Load()))) // a recorder of tests has none
+	}
+	s.mux.ServeHTTP(w, r)
+}
 
 // Start lets the service work, and returns at once. It fails if the service was started before, and with ErrClosed after Shutdown. Who
 // calls Run or ListenAndServe need not.

@@ -4,8 +4,6 @@ package api
 import (
 	"context"
 	"log/slog"
-	"net/http"
-	"sync/atomic"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/service/internal/auth"
@@ -24,7 +22,7 @@ type Config struct {
 type API struct {
 	Config
 	watcher *watcher
-	waiting atomic.Int64
+	waiting waiting
 	gate    gate
 }
 
@@ -53,18 +51,6 @@ func (a *API) Routes() []Route {
 		{"POST " + queue + "/resume", auth.Manage, a.resumeQueue},
 	}
 }
-
-// Waiter admits one more request that waits, up to the limit. Call the function when it waits no more.
-func (a *API) Waiter(c *Call) (leave func(), err error) {
-	if a.waiting.Add(1) > int64(c.Rules.MaxWaiting) {
-		a.waiting.Add(-1)
-		return nil, Problemf(http.StatusServiceUnavailable, KindUnavailable, "too many requests wait: try again")
-	}
-	return func() { a.waiting.Add(-1) }, nil
-}
-
-// Waiting is how many requests wait.
-func (a *API) Waiting() int { return int(a.waiting.Load()) }
 
 // audit logs a change.
 func (a *API) audit(c *Call, what, queue, id string) {

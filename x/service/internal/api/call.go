@@ -53,18 +53,11 @@ func (c *Call) Admit(queue string) error {
 	return nil
 }
 
-// bodyTimeout is how long a client may take to send a body.
-const bodyTimeout = 30 * time.Second
-
-// Body reads the body.
+// Body reads the body, for which the service has set a deadline.
 func (c *Call) Body() ([]byte, error) {
 	if c.R.Body == nil || c.R.Body == http.NoBody {
 		return nil, nil
 	}
-	// A deadline that outlived the body would end requests that wait.
-	control := http.NewResponseController(c.W)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder of tests has none
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	var buf bytes.Buffer
 	if n := c.R.ContentLength; n > 0 {
 		buf.Grow(int(min(n, c.Rules.MaxBody, 1<<20)) + bytes.MinRead)
@@ -75,7 +68,7 @@ func (c *Call) Body() ([]byte, error) {
 	case errors.As(err, &large):
 		return nil, Problemf(http.StatusRequestEntityTooLarge, KindTooLarge, "the body is longer than %d bytes: send less at a time", large.Limit)
 	case err != nil:
-		return nil, wrongf("", "the body ends too early")
+		return nil, wrongf("", "the body ends too early, or comes too slowly")
 	}
 	return buf.Bytes(), nil
 }

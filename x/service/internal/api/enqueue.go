@@ -260,7 +260,7 @@ func (a *API) enqueueBatch(c *Call) error {
 func (a *API) Trouble(c *Call, err error) *Problem {
 	p := ProblemOf(err)
 	if p.Status >= http.StatusInternalServerError && c.R.Context().Err() == nil {
-		a.Log.Warn("part of a request failed", "path", c.R.URL.Path, "token", c.Who.Name, "error", err)
+		a.Log.Warn("part of a request failed", "route", c.R.Pattern, "token", c.Who.Name, "error", err)
 	}
 	return p
 }

@@ -80,6 +80,7 @@ type Rules struct {
 	MaxTake    int
 	MaxWait    time.Duration
 	MaxWaiting int
+	Shared     bool // several tokens may wait
 }
 
 // QueueOf is the queue of tasks of a type, where the client names none.

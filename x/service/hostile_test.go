@@ -1,0 +1,107 @@
+package service_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/service"
+)
+
+// A body that never comes must not keep a connection, least of all that of somebody without a token.
+func TestBodyThatNeverComes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, fakeRedis(t), nil)
+	s.service.SetBodyTimeout(300 * time.Millisecond)
+	for name, head := range map[string]string{
+		"no token":   "POST /v1/tasks HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n",
+		"no path":    "POST /nothing HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"health":     "GET /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n",
+		"not read":   "POST /v1/queues/q/pause HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer " + all + "\r\nContent-Length: 100\r\n\r\n",
+		"being read": "POST /v1/tasks HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer " + all + "\r\nContent-Length: 100\r\n\r\n{",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", s.server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			if _, err := io.WriteString(conn, head); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(bufio.NewReader(conn))
+			if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
+				t.Errorf("got %q, %v", answer, err)
+			}
+		})
+	}
+}
+
+// The deadline of a body must not end a wait that is longer.
+func TestWaitOutlivesBody(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, fakeRedis(t), nil)
+	s.service.SetBodyTimeout(200 * time.Millisecond)
+	began := time.Now()
+	s.call("POST", "/v1/take", `{"queues": ["q"], "wait": "600ms"}`).want(http.StatusOK)
+	if took := time.Since(began); took < 600*time.Millisecond {
+		t.Errorf("it waited for %v", took)
+	}
+}
+
+// A lease is a secret, and a part of paths.
+func TestNoLeaseIsLogged(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, asynq.RedisClientOpt{Addr: "127.0.0.1:1", Configure: func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }}, nil)
+	s.broken = true
+	word := base64.RawURLEncoding.EncodeToString([]byte("\x01\x01q\x01ithe-token"))
+	s.callAs("unknown-unknown-unknown", "POST", "/v1/leases/"+word+"/done", "").want(http.StatusUnauthorized)
+	s.call("POST", "/v1/leases/"+word+"/done", "").want(http.StatusServiceUnavailable)
+	text := s.log.String()
+	if strings.Contains(text, word) || !strings.Contains(text, "/v1/leases/{lease}/done") {
+		t.Errorf("the log: %s", text)
+	}
+}
+
+// One token's requests that wait must leave room for those of others.
+func TestOneTokenDoesNotWaitForAll(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, fakeRedis(t), func(c *service.Config) { c.Limits.MaxWaiting = 10 })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	answers := make(chan int, 20)
+	hold := func(secret string) {
+		before := s.service.Waiting()
+		go func() {
+			r, err := s.try(ctx, secret, "POST", "/v1/take", `{"queues": ["email:x"], "wait": "1m"}`)
+			if err == nil {
+				answers <- r.status
+			}
+		}()
+		eventually(t, "an answer, or one more that waits", func() bool { return s.service.Waiting() > before || len(answers) > 0 })
+	}
+	for range 5 {
+		hold(all)
+	}
+	r := s.call("POST", "/v1/take", `{"queues": ["q"], "wait": "1s"}`)
+	r.problem(http.StatusTooManyRequests, "too-many-requests")
+	if r.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	hold(email)
+	hold(email)
+	if len(answers) > 0 {
+		t.Errorf("the other token was answered with %d", <-answers)
+	}
+}
