@@ -230,7 +230,7 @@ func TestASilentHolderLosesItsLease(t *testing.T) {
 		taker := s.taker(asynq.TakerConfig{LeaseDuration: time.Second})
 		s.enqueue("a")
 		lost := s.take(taker, 1)[0]
-		again := s.take(taker, 1)[0] // when its lease has ended
+		again := s.take(s.taker(asynq.TakerConfig{}), 1)[0] // when its lease has ended
 		if again.ID() != "a" || again.Info().Retried != 1 || again.Info().LastErr != asynq.ErrLeaseExpired.Error() {
 			t.Fatalf("took %+v", again.Info())
 		}

@@ -103,12 +103,12 @@ type once struct{ *redis.Cmd }
 func (once) NoRetry() bool { return true }
 
 // run sends the calls in one pipeline, in their order, and leaves each one's reply or error in it. Redis forgets scripts when it
-// restarts; the calls that it does not know are sent again as text.
+// restarts; the calls that it does not know are sent again as text, and with them what has to come after them.
 func (b *Broker) run(ctx context.Context, calls ...*call) {
 	b.send(ctx, calls, (*call).cmd)
 	var unknown []*call
 	for _, c := range calls {
-		if c.err != nil && strings.HasPrefix(c.err.Error(), "NOSCRIPT") {
+		if c.err != nil && strings.HasPrefix(c.err.Error(), "NOSCRIPT") || c.after && len(unknown) > 0 {
 			unknown = append(unknown, c)
 		}
 	}

@@ -41,9 +41,13 @@ func (b *Broker) Waiting(ctx context.Context, queues []string) ([]string, error)
 
 // PassMarker leaves the marker of a queue for another server if tasks wait in it.
 func (b *Broker) PassMarker(ctx context.Context, queue string) error {
-	q := b.queues.get(queue)
-	c := newCall(passMarkerScript, 2).key(q.pending, q.marker)
+	c := b.passCall(queue)
 	b.run(ctx, c)
 	_, err := c.int()
 	return err
+}
+
+func (b *Broker) passCall(queue string) *call {
+	q := b.queues.get(queue)
+	return newCall(passMarkerScript, 2).key(q.pending, q.marker)
 }

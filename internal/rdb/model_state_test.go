@@ -208,7 +208,7 @@ func (q *modelQueue) fetch(f *rdb.Fetch, now int64) (taken []rdb.Fetched, code r
 	case capped && len(taken) == n:
 		return taken, rdb.CodeCapped, false // no server can take what may be left
 	case len(q.pending) > 0:
-		q.marked = q.marked || f.Mark
+		q.marked = q.marked || f.Mark && (most <= 0 || len(q.active) < most)
 		return taken, rdb.CodeOK, true
 	}
 	return taken, rdb.CodeOK, false

@@ -155,6 +155,7 @@ type call struct {
 	args   []any // evalsha, sha, number of keys, keys…, arguments…
 	keys   int
 	once   bool   // never to be repeated by go-redis
+	after  bool   // has to come after those before it: sent again where these are
 	queue  *queue // of a call that makes tasks
 
 	reply any

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Turn is one round trip of a pump: what to undo, to settle and to fetch, in that order, and afterwards the answers.
+// Turn is one round trip of a pump: what to undo, to settle, to fetch and to pass on, in that order, and afterwards the answers.
 type Turn struct {
 	Undo   []*Undo
 	Settle []*Settlement // of each attempt only one: a script checks all of its tasks before it writes
 	Fetch  []*Fetch
+	Pass   []string // queues whose marker is left afterwards if tasks wait in them; what comes of it is not told
 }
 
-// Empty reports whether there is nothing to do.
+// Empty reports whether there is nothing to do. To pass markers on is never a reason for a turn.
 func (t *Turn) Empty() bool { return len(t.Undo)+len(t.Settle)+len(t.Fetch) == 0 }
 
 // Turn does everything that t asks for in one pipeline; where Redis has forgotten some of the scripts, those calls come in a second
@@ -45,6 +46,11 @@ func (b *Broker) Turn(ctx context.Context, t *Turn) {
 			fetches[i] = b.fetchCall(f)
 			calls = append(calls, fetches[i])
 		}
+	}
+	for _, name := range t.Pass {
+		c := b.passCall(name)
+		c.once, c.after = true, true
+		calls = append(calls, c)
 	}
 	b.run(ctx, calls...)
 	for _, p := range pairs {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/asynq-go/asynq/internal/rdb"
 )
 
 // queueState is what a pump knows of one of its queues.
@@ -14,13 +16,16 @@ type queueState struct {
 	weight    int
 	maxActive int
 
-	dry     bool    // the last fetch came back short: asked again when told of tasks
-	told    bool    // its marker was popped since the last fetch was sent
-	asked   bool    // its marker was popped before the last fetch was sent
-	flowing bool    // the last fetch left tasks behind: the marker was left then, or is still there from before
-	doubted bool    // a fetch with an unknown reply is not undone yet
-	shut    bool    // paused, or as many active as allowed: its marker tells nothing
-	credit  float64 // slots that it is owed from earlier turns
+	dry     bool      // the last fetch came back short: asked again when told of tasks
+	told    bool      // its marker was popped since the last fetch was sent
+	asked   bool      // its marker was popped before the last fetch was sent
+	flowing bool      // the last fetch left tasks behind: the marker was left then, or is still there from before
+	doubted bool      // a fetch with an unknown reply is not undone yet
+	shut    bool      // paused: its marker tells nothing
+	full    bool      // as many active as allowed, or its order forbids to take one: the marker tells when that has changed
+	covered bool      // while a turn is planned: it fetches from the queue, or passes the marker on
+	credit  float64   // slots that it is owed from earlier turns
+	quietTo time.Time // its marker is not waited for before then
 	retryAt time.Time
 	fails   int // turns in a row that it refused
 	owed    int // settlements that it refused: nothing is fetched before they are through
@@ -31,6 +36,14 @@ type queueState struct {
 // ready reports whether the queue is to be asked for tasks.
 func (q *queueState) ready(now time.Time) bool {
 	return !q.dry && !q.doubted && q.owed == 0 && !now.Before(q.retryAt)
+}
+
+// capped reports whether only so many tasks of the queue may be active.
+func (q *queueState) capped() bool { return q.maxActive > 0 || q.maxActive == rdb.InOrder }
+
+// listens reports whether the queue's marker would tell of tasks that can be taken.
+func (q *queueState) listens(now time.Time) bool {
+	return q.dry && !q.shut && !now.Before(q.retryAt) && !now.Before(q.quietTo)
 }
 
 // share divides n slots among queues: by weight, with what cannot be divided carried over as credit, so that over the turns

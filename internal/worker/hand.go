@@ -245,7 +245,7 @@ func (pool *Pool) Take(ctx context.Context, n int, queues []string) ([]*Attempt,
 func (p *Pump) ask(queue string) {
 	p.mu.Lock()
 	q := p.queue(queue)
-	q.dry, q.shut = false, false
+	q.dry = false
 	p.mu.Unlock()
 	p.signal()
 }
@@ -312,7 +312,7 @@ func (pool *Pool) SetQueues(weights, maxActive map[string]int) {
 		p.mu.Lock()
 		for _, q := range p.queues {
 			q.weight, q.maxActive, q.credit = max(weights[q.name], 1), maxActive[q.name], 0
-			q.dry, q.shut = false, false // there may be room now
+			q.dry = false // there may be room now
 		}
 		p.sortQueues()
 		p.mu.Unlock()

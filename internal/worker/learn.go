@@ -90,10 +90,15 @@ func (t *Trip) learnFetched(f *rdb.Fetch, sent int64, now time.Time) error {
 		p.slots.release(f.N)
 		t.deal(f.Queue, nil)
 		return f.Err
-	case f.Code == rdb.CodePaused || f.Code == rdb.CodeCapped:
-		q.dry, q.shut, q.credit = true, true, 0
+	case f.Code == rdb.CodePaused:
+		q.dry, q.shut, q.full, q.credit = true, true, false, 0
+	case f.Code == rdb.CodeCapped:
+		q.dry, q.shut, q.full, q.credit = !toldAgain, false, true, 0
+		if told && len(f.Tasks) == 0 {
+			q.quietTo = now.Add(quiet)
+		}
 	case f.Code == rdb.CodeOK && !f.More:
-		q.dry, q.shut, q.credit = !toldAgain, false, 0
+		q.dry, q.shut, q.full, q.credit = !toldAgain, false, false, 0
 	case f.Code == rdb.CodeOK:
 		q.dry = false // the other trip may have found it empty before
 	}

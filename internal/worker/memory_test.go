@@ -182,6 +182,10 @@ func (m *memory) Turn(_ context.Context, t *rdb.Turn) {
 			f.Tasks, f.Dropped, f.Code, f.More = nil, nil, 0, false // they were in the answer
 		}
 	}
+	for _, name := range t.Pass {
+		m.asked = append(m.asked, "pass "+name)
+		_ = m.part(fate, name, func(q *memQueue) { m.pass(q) }) // what comes of it is not told
+	}
 }
 
 // part does one part of a turn.
@@ -240,7 +244,7 @@ func (m *memory) fetch(q *memQueue, f *rdb.Fetch) {
 		task.state, task.token, task.lease = "active", f.Token, now.Add(f.Lease)
 		f.Tasks = append(f.Tasks, rdb.Fetched{ID: id, Message: slices.Clone(task.message)})
 	}
-	if f.More = len(q.pending) > 0; f.More && f.Mark {
+	if f.More = len(q.pending) > 0; f.More && f.Mark && (f.MaxActive <= 0 || active+len(f.Tasks) < f.MaxActive) {
 		m.mark(q)
 	}
 }
@@ -335,13 +339,17 @@ func (m *memory) Waiting(_ context.Context, queues []string) (waiting []string, 
 	return waiting, m.failing
 }
 
+func (m *memory) pass(q *memQueue) {
+	if len(q.pending) > 0 {
+		m.mark(q)
+	}
+}
+
 // PassMarker leaves a marker if there are tasks.
 func (m *memory) PassMarker(_ context.Context, queue string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.passed = append(m.passed, queue)
-	if q := m.queues[queue]; len(q.pending) > 0 {
-		m.mark(q)
-	}
+	m.pass(m.queues[queue])
 	return cmp.Or(m.passing, m.failing)
 }

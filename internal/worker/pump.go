@@ -29,6 +29,9 @@ const (
 	maxSettledBytes = 8 << 20
 	// fetchPatience is how long after it was sent a fetch may still be executed. It is longer than a reply may take.
 	fetchPatience = 10 * time.Second
+	// quiet is for how long a queue's marker is not waited for after it told nothing: each task that is enqueued where as many are active as
+	// allowed leaves it anew.
+	quiet = 20 * time.Millisecond
 	// The pause before a queue is asked again that refused a turn, doubled with each refusal in a row.
 	minQueuePause = 100 * time.Millisecond
 	maxQueuePause = 5 * time.Second

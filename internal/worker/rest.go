@@ -46,7 +46,7 @@ func (p *Pump) look(ctx context.Context, now time.Time) error {
 	defer p.mu.Unlock()
 	for _, name := range waiting {
 		q := p.queue(name)
-		q.dry, q.shut = false, false
+		q.dry = false
 	}
 	return nil
 }
@@ -82,6 +82,9 @@ func (p *Pump) nextDue() (due time.Time) {
 		}
 		if q.dry && fetching && p.wants(q) {
 			sooner(p.nextLook)
+			if now.Before(q.quietTo) {
+				sooner(q.quietTo) // to wait for its marker again
+			}
 		}
 	}
 	return due
@@ -133,7 +136,7 @@ func (p *Pump) dryQueues() []string {
 	var names []string
 	now := time.Now()
 	for _, q := range p.queues {
-		if q.dry && !q.shut && !now.Before(q.retryAt) && p.wants(q) {
+		if q.listens(now) && p.wants(q) {
 			names = append(names, q.name)
 		}
 	}

@@ -48,8 +48,9 @@ func (t *Trip) round(ctx context.Context) (rest time.Duration, err error) {
 		return 0, err
 	}
 	if !t.plan(now) {
-		t.rouseWaiter(ctx)
-		return t.rest(now), nil
+		rest := t.rest(now)
+		t.rouseWaiter(ctx) // after rest: a queue that is to be waited for from a moment in between on is roused for now or then
+		return rest, nil
 	}
 	sent := uptime()
 	t.cfg.Broker.Turn(ctx, &t.turn)
@@ -125,7 +126,7 @@ func (p *Pump) worthATrip() bool {
 // plan decides what this turn does, and reports whether there is anything to do.
 func (t *Trip) plan(now time.Time) bool {
 	turn := &t.turn
-	turn.Undo, turn.Settle, turn.Fetch = turn.Undo[:0], turn.Settle[:0], turn.Fetch[:0]
+	turn.Undo, turn.Settle, turn.Fetch, turn.Pass = turn.Undo[:0], turn.Settle[:0], turn.Fetch[:0], turn.Pass[:0]
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.worthATrip() {
@@ -134,6 +135,7 @@ func (t *Trip) plan(now time.Time) bool {
 	t.planUndos(now)
 	t.planSettlements(now)
 	t.planFetches(now)
+	t.planPasses()
 	if turn.Empty() {
 		return false
 	}
@@ -188,8 +190,8 @@ func (t *Trip) planFetches(now time.Time) {
 	var ready []*queueState
 	weight, priority := 0, 0
 	for _, q := range t.queues {
-		if q.shut && slices.ContainsFunc(t.sent, func(a *Attempt) bool { return a.Queue == q.name }) {
-			q.shut, q.dry = false, false // a task of it ends in this very turn, before the fetch: there may be room again
+		if q.full && slices.ContainsFunc(t.sent, func(a *Attempt) bool { return a.Queue == q.name }) {
+			q.full, q.dry = false, false // a task of it ends in this very turn, before the fetch: there may be room again
 		}
 		if q.ready(now) {
 			ready = append(ready, q)
@@ -217,7 +219,27 @@ func (t *Trip) planFetches(now time.Time) {
 func (t *Trip) planFetch(q *queueState, n int, now time.Time) {
 	t.turn.Fetch = append(t.turn.Fetch, &rdb.Fetch{
 		Queue: q.name, N: n, Token: t.token(), Lease: t.cfg.Lease, MaxActive: q.maxActive,
-		NotAfter: t.clock.in(fetchPatience, now), Mark: q.told || !q.flowing, Waits: t.cfg.Observer != nil && t.cfg.Observer.Started != nil,
+		NotAfter: t.clock.in(fetchPatience, now), Mark: q.told || !q.flowing || q.capped(), Waits: t.cfg.Observer != nil && t.cfg.Observer.Started != nil,
 	})
 	q.asked, q.told = q.told, false
+}
+
+// planPasses lets others know of the room that the turn makes in queues of which only so many tasks may be active, where it does not
+// fill it itself.
+func (t *Trip) planPasses() {
+	for _, f := range t.turn.Fetch {
+		t.queue(f.Queue).covered = true // the fetch leaves the marker where there is room still
+	}
+	for _, a := range t.sent {
+		if q := t.queue(a.Queue); q.capped() && !q.covered {
+			q.covered = true
+			t.turn.Pass = append(t.turn.Pass, q.name)
+		}
+	}
+	for _, f := range t.turn.Fetch {
+		t.queue(f.Queue).covered = false
+	}
+	for _, name := range t.turn.Pass {
+		t.queue(name).covered = false
+	}
 }

@@ -17,7 +17,7 @@
 -- ARGV[5]     unix milliseconds after which nothing must be taken; 0 = never
 -- ARGV[6]     how many tasks of the queue may be active on all servers together; 0 = any number; -1 = one, and none while
 --             another waits for its retry
--- ARGV[7]     1 if the marker is to be left where tasks are left in pending, else 0
+-- ARGV[7]     1 if the marker is to be left where tasks are left in pending and more may be active, else 0
 -- ARGV[8]     1 if it is to be told how long the tasks have waited, else 0
 -- ARGV[9]     TTL of the daily counter in seconds
 -- ARGV[10]    length of the prefix of the task keys

@@ -33,9 +33,9 @@ local function take(active, lease, pending, paused, marker, retry, prefix, n, le
       return { CAPPED, now_ms, 0 } -- what failed is tried again before anything behind it starts
     end
   end
-  local code = OK
+  local code, leased = OK, 0
   if cap > 0 then
-    local leased = redis.pcall("ZCARD", lease)
+    leased = redis.pcall("ZCARD", lease)
     if type(leased) == "table" then
       return leased
     elseif leased + n > cap then
@@ -103,7 +103,7 @@ local function take(active, lease, pending, paused, marker, retry, prefix, n, le
       redis.call("HDEL", task, "pending_since")
     end
   end
-  if reply[3] == 1 and tell == "1" then
+  if reply[3] == 1 and tell == "1" and (cap == 0 or leased + t < cap) then
     mark(marker)
   end
   return reply
