@@ -71,9 +71,9 @@ func (b *tab) write(selector, text string) {
 }
 
 // keys presses keys, one after the other.
-func (b *tab) keys(keys string, with ...chromedp.KeyOption) {
+func (b *tab) keys(keys string) {
 	b.t.Helper()
-	b.do(chromedp.KeyEvent(keys, with...))
+	b.do(chromedp.KeyEvent(keys))
 }
 
 // says waits until the page says something.
