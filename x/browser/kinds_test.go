@@ -55,6 +55,10 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(scheduler.Shutdown)
+	s.eventually(t, "the scheduler to tell of its entry", func() bool {
+		entries, err := s.inspector.SchedulerEntries()
+		return err == nil && len(entries) == 1
+	})
 	for range 25 {
 		if _, err := s.inspector.RunSchedulerEntry(t.Context(), id); err != nil {
 			t.Fatal(err)

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -71,7 +73,7 @@ func TestPictures(t *testing.T) {
 			widths["-phone"] = 390
 		}
 		for suffix, width := range widths {
-			b := open(t, s.url, "404")
+			b := open(t, s.url, "404", "ERR_INCOMPLETE")
 			b.do(chromedp.EmulateViewport(width, 860, chromedp.EmulateScale(1)))
 			for _, dark := range []bool{false, true} {
 				look := map[bool]string{false: "-light", true: "-dark"}[dark]
@@ -80,6 +82,7 @@ func TestPictures(t *testing.T) {
 				b.until(`!document.querySelector(".failure")`)
 				b.until(`document.fonts.status === "loaded" && document.getElementById("live").innerText.length > 0`)
 				b.until(`[...document.querySelectorAll("figure[data-chart]")].every((f) => f.querySelector("canvas"))`)
+				call(b, page.BringToFront, cdp.Empty{}) // Chromium draws no tab that is behind others
 				shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 				if err != nil {
 					t.Fatal(err)

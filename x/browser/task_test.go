@@ -111,8 +111,8 @@ func TestTaskActions(t *testing.T) {
 	})
 	t.Run("clone", func(t *testing.T) {
 		t.Parallel()
-		const payload, odd = "{\"n\":12345678901234567890}", " odd"
-		info, err := s.client.Enqueue(asynq.NewTaskWithHeaders("a:clone", []byte(payload), map[string]string{"trace": "t:1", odd: "two\nlines"}),
+		const payload = "{\"n\":12345678901234567890}"
+		info, err := s.client.Enqueue(asynq.NewTaskWithHeaders("a:clone", []byte(payload), map[string]string{"trace": "t:1", "odd:name": "two\nlines"}),
 			asynq.Queue("clones"), asynq.MaxRetry(3), asynq.Timeout(time.Minute), asynq.Retention(time.Hour))
 		if err != nil {
 			t.Fatal(err)
@@ -132,7 +132,7 @@ func TestTaskActions(t *testing.T) {
 		}
 		for _, c := range tasks {
 			if string(c.Payload) != payload || c.Type != "a:clone" || c.MaxRetry != 3 || c.Timeout != time.Minute || c.Retention != time.Hour ||
-				c.Headers["trace"] != "t:1" || c.Headers[" odd"] != "two\nlines" {
+				c.Headers["trace"] != "t:1" || c.Headers["odd:name"] != "two\nlines" {
 				t.Errorf("one of them is %+v", c)
 			}
 		}

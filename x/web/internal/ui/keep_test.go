@@ -20,7 +20,7 @@ func TestKeep(t *testing.T) {
 		if form.Get("queue") != name || form.Get("payload") != "%=a" {
 			t.Errorf("%q comes back as %q, and the payload as %q", name, form.Get("queue"), form.Get("payload"))
 		}
-		r := httptest.NewRequest(http.MethodGet, "/tasks?"+url.Values{"queue": {value}, "state": {"pending"}}.Encode(), nil)
+		r := httptest.NewRequest(http.MethodGet, "/tasks?"+url.Values{"queue": {value}, "state": {"pending"}}.Encode(), http.NoBody)
 		if q := restored(r).URL.Query(); q.Get("queue") != name || q.Get("state") != "pending" {
 			t.Errorf("%q is asked for as %v", name, q)
 		}
