@@ -35,7 +35,7 @@ const (
 // Action is what a request wants to do to what.
 type Action struct {
 	Verb   Verb
-	Queue  string // empty: none, or more than one
+	Queue  string // empty: none, or all at once
 	Group  string
 	TaskID string // empty: none, or more than one
 	Entry  string // of a scheduler

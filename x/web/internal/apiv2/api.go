@@ -186,6 +186,24 @@ func (c *call) view(queue, id string) error {
 	return c.allow(access.Action{Verb: access.View, Queue: queue, TaskID: id})
 }
 
+// viewQueues asks for leave to look into each of these queues; of none: into all.
+func (c *call) viewQueues(queues []string) error {
+	asked := false
+	for _, queue := range queues {
+		if queue == "" {
+			continue
+		}
+		asked = true
+		if err := c.view(queue, ""); err != nil {
+			return err
+		}
+	}
+	if asked {
+		return nil
+	}
+	return c.view("", "")
+}
+
 // done tells the audit log of a change, and the poller to look at what it has changed.
 func (c *call) done(a access.Action, err error) {
 	c.api.Gate.Done(c.r, a, err)

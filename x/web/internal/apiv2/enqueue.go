@@ -188,39 +188,49 @@ func (c *call) enqueueBatch() (any, error) {
 	if len(b.Tasks) == 0 || len(b.Tasks) > maxBatch {
 		return nil, unprocessable("/tasks", "send from 1 to %d tasks", maxBatch)
 	}
-	a := access.Action{Verb: access.TaskEnqueue, Count: len(b.Tasks), Queue: queueOf(b.Tasks[0].Queue)}
+	var actions []access.Action // one for each queue
+	at := make(map[string]int)
 	tasks := make([]*asynq.Task, len(b.Tasks))
 	for i := range b.Tasks {
 		var err error
 		if tasks[i], err = b.Tasks[i].task(fmt.Sprintf("/tasks/%d", i)); err != nil {
 			return nil, err
 		}
-		if queueOf(b.Tasks[i].Queue) != a.Queue {
-			a.Queue = ""
+		queue := queueOf(b.Tasks[i].Queue)
+		if _, ok := at[queue]; !ok {
+			at[queue] = len(actions)
+			actions = append(actions, access.Action{Verb: access.TaskEnqueue, Queue: queue})
 		}
+		actions[at[queue]].Count++
 	}
-	if err := c.allow(a); err != nil {
+	if err := c.allow(actions...); err != nil {
 		return nil, err
 	}
 	out := BatchResult{Results: make([]BatchItem, len(tasks))}
-	var failed error
+	failed := make([]error, len(actions))
+	for i := range actions {
+		actions[i].Count = 0 // of those that are enqueued
+	}
 	for i, r := range c.api.Client.BatchEnqueueContext(c.r.Context(), tasks) {
 		item := &out.Results[i]
 		item.Queue, item.ID = queueOf(b.Tasks[i].Queue), b.Tasks[i].ID
+		n := at[item.Queue]
 		if r.Err != nil {
-			failed = r.Err
+			failed[n] = r.Err
 			item.Error = problemOf(c.api.whyNot(r.Err))
 			out.Failed++
 			continue
 		}
 		item.ID, item.State = r.TaskInfo.ID, r.TaskInfo.State.String()
 		out.Enqueued++
+		actions[n].Count++
 	}
-	a.Count = out.Enqueued
-	if out.Enqueued > 0 {
-		failed = nil // what was made is what the log is to tell; the client hears of the rest
+	for n, a := range actions {
+		if a.Count > 0 {
+			failed[n] = nil // what was made is what the log is to tell; the client hears of the rest
+		}
+		c.done(a, failed[n])
 	}
-	c.done(a, failed)
 	return out, nil
 }
 

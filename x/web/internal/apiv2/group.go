@@ -83,7 +83,7 @@ type errorGroup struct {
 }
 
 func (c *call) listErrors() (any, error) {
-	if err := c.view(c.query.Get("queue"), ""); err != nil {
+	if err := c.viewQueues(c.query["queue"]); err != nil {
 		return nil, err
 	}
 	s, err := c.search()
@@ -134,7 +134,7 @@ func (c *call) listErrors() (any, error) {
 }
 
 func (c *call) listTypes() (any, error) {
-	if err := c.view(c.query.Get("queue"), ""); err != nil {
+	if err := c.viewQueues(c.query["queue"]); err != nil {
 		return nil, err
 	}
 	s, err := c.search()

@@ -55,7 +55,11 @@ func (c *call) search() (*search.Search, error) {
 }
 
 func (c *call) listTasks() (any, error) {
-	if err := c.view(c.queue(), ""); err != nil {
+	queues := c.query["queue"]
+	if c.queue() != "" {
+		queues = []string{c.queue()}
+	}
+	if err := c.viewQueues(queues); err != nil {
 		return nil, err
 	}
 	s, err := c.search()

@@ -176,6 +176,15 @@ func (c *call) scheduleHistory() (any, error) {
 
 func (c *call) runSchedule() (any, error) {
 	a := access.Action{Verb: access.ScheduleRun, Entry: c.id()}
+	entries, err := c.inspect().SchedulerEntries()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.ID == a.Entry {
+			a.Queue = queueOfEntry(e)
+		}
+	}
 	if err := c.allow(a); err != nil {
 		return nil, err
 	}

@@ -147,6 +147,14 @@ func (m *Manager) one(ctx context.Context, p *plan, id string) error {
 	case Delete:
 		return i.DeleteTask(p.Queue, id)
 	default:
+		// Servers are told an ID alone, which a task of another queue may have, too.
+		t, err := i.GetTaskInfo(p.Queue, id)
+		if err != nil {
+			return err
+		}
+		if t.State != asynq.TaskStateActive {
+			return fmt.Errorf("the task is %v: only one that is active can be canceled", t.State)
+		}
 		return i.CancelProcessing(id)
 	}
 }

@@ -159,7 +159,7 @@ func (u *UI) sendEnqueue(w http.ResponseWriter, r *http.Request) (*view, error) 
 		return u.enqueueView(r.Context(), b), nil
 	}
 	task := b.task()
-	action := access.Action{Verb: access.TaskEnqueue, Queue: b.Queue, Group: b.Group, TaskID: b.ID, Count: 1}
+	action := access.Action{Verb: access.TaskEnqueue, Queue: cmp.Or(b.Queue, "default"), Group: b.Group, TaskID: b.ID, Count: 1}
 	if !u.Gate.Allow(w, r, action) {
 		return nil, nil
 	}

@@ -57,7 +57,7 @@ func (p *page) Troubles() int {
 // page makes a handler of what tells the contents of a page.
 func (u *UI) page(tell func(*http.Request) (*view, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !u.Gate.Allow(w, r, access.Action{Verb: access.View}) {
+		if !u.Gate.Allow(w, r, u.looks(r)) {
 			return
 		}
 		r = restored(r)

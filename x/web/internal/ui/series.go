@@ -12,7 +12,7 @@ import (
 
 // series answers with the history of metrics, for the charts.
 func (u *UI) series(w http.ResponseWriter, r *http.Request) {
-	if !u.Gate.Allow(w, r, access.Action{Verb: access.View}) {
+	if !u.Gate.Allow(w, r, u.looks(r)) {
 		return
 	}
 	q := r.URL.Query()

@@ -192,9 +192,19 @@ func (u *UI) changeServers(w http.ResponseWriter, r *http.Request) (*view, error
 	if !u.Gate.Allow(w, r, action) {
 		return nil, nil
 	}
+	// Servers are told an ID alone, which a task of another queue may have, too.
+	t, err := u.findTask(r, queue, id)
+	if err != nil {
+		return nil, err
+	}
+	if t.State != asynq.TaskStateActive {
+		u.say(w, r, flash{Text: "The task is " + t.State.String() + ": only one that is active can be canceled.", Bad: true})
+		http.Redirect(w, r, u.back(r), http.StatusSeeOther)
+		return nil, nil
+	}
 	inspector, cancel := u.inspector(r)
 	defer cancel()
-	err := inspector.CancelProcessing(id)
+	err = inspector.CancelProcessing(id)
 	u.Gate.Done(r, action, err)
 	u.Poller.Wake()
 	if err != nil {

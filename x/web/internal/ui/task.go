@@ -238,7 +238,7 @@ func (u *UI) canDo(r *http.Request, b *taskBody) map[string]bool {
 
 // download sends the bytes of a payload or a result, as far as they may be shown.
 func (u *UI) download(w http.ResponseWriter, r *http.Request) {
-	if !u.Gate.Allow(w, r, access.Action{Verb: access.View}) {
+	if !u.Gate.Allow(w, r, u.looks(r)) {
 		return
 	}
 	q := r.URL.Query()
