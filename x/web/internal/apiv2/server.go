@@ -182,7 +182,7 @@ func (c *call) runSchedule() (any, error) {
 	}
 	for _, e := range entries {
 		if e.ID == a.Entry {
-			a.Queue = queueOfEntry(e)
+			a.Queue = redact.QueueOf(e)
 		}
 	}
 	if err := c.allow(a); err != nil {
