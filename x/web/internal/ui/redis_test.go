@@ -126,7 +126,7 @@ func TestRedisCluster(t *testing.T) {
 
 func TestSpans(t *testing.T) {
 	s := newSite(t)
-	s.poller.snapshot = &poll.Snapshot{Queues: []poll.Queue{{Name: "a&b", Info: &asynq.QueueInfo{Queue: "a&b"}}}}
+	s.poller.snapshot = &poll.Snapshot{Redis: poll.Redis{Version: "7.0"}, Queues: []poll.Queue{{Name: "a&b", Info: &asynq.QueueInfo{Queue: "a&b"}}}}
 	if _, err := s.client.Enqueue(asynq.NewTask("t", nil), asynq.Queue("a&b")); err != nil {
 		t.Fatal(err)
 	}
