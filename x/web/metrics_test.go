@@ -7,9 +7,6 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
-
-	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web"
 )
 
@@ -19,7 +16,7 @@ func TestMetrics(t *testing.T) {
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "metrics of "+r.URL.Path) })
 	for _, root := range []string{"", "/ops"} {
 		h := web.New(web.Options{
-			RedisConnOpt: asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}, RootPath: root, Metrics: metrics,
+			RedisConnOpt: newRedis(t), RootPath: root, Metrics: metrics,
 			Users: []web.User{{Name: "vera", Password: "right", Role: web.Viewer}}, Logger: slog.New(slog.DiscardHandler),
 		})
 		t.Cleanup(func() { _ = h.Close() })

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web"
 )
@@ -29,7 +27,7 @@ func newRedacted(t *testing.T) *web.Handler {
 	t.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	logger := asynq.NewSlogLogger(quiet)
-	redis := asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}
+	redis := newRedis(t)
 	client := asynq.NewClient(redis)
 	t.Cleanup(func() { _ = client.Close() })
 	for id, opts := range map[string][]asynq.Option{

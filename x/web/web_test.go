@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -15,10 +16,30 @@ import (
 	"github.com/asynq-go/asynq/x/web"
 )
 
+// newRedis is an embedded Redis, which ends when all that was asked of it is answered: while it closes, it has no answer to INFO.
+func newRedis(t *testing.T) asynq.RedisClientOpt {
+	t.Helper()
+	server := miniredis.RunT(t)
+	t.Cleanup(func() { // after those of all clients
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		late := time.After(10 * time.Second)
+		for server.CurrentConnectionCount() > 0 {
+			select {
+			case <-tick.C:
+			case <-late:
+				t.Errorf("%d connections are left open", server.CurrentConnectionCount())
+				return
+			}
+		}
+	})
+	return asynq.RedisClientOpt{Addr: server.Addr()}
+}
+
 // newHandler makes a Handler on an embedded Redis, with one task in a queue with a difficult name.
 func newHandler(t *testing.T, root string) *web.Handler {
 	t.Helper()
-	redis := asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}
+	redis := newRedis(t)
 	client := asynq.NewClient(redis)
 	defer client.Close()
 	if _, err := client.Enqueue(asynq.NewTask("a", []byte(`{"n":12345678901234567890}`)), asynq.Queue("x/../<b>"), asynq.TaskID("a/b\n\"c")); err != nil {
