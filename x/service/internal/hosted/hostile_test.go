@@ -1,6 +1,7 @@
 package hosted
 
 import (
+	"bufio"
 	"io"
 	"net"
 	"net/http"
@@ -47,6 +48,9 @@ func TestSwitchOfProtocols(t *testing.T) {
 			conn, err := l.Accept()
 			if err != nil {
 				return
+			}
+			if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+				t.Error(err)
 			}
 			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 			t.Cleanup(func() { _ = conn.Close() })
