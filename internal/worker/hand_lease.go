@@ -250,7 +250,11 @@ func (a *Attempt) letGo(lost bool) {
 	}
 	p.mu.Unlock()
 	a.lost.Store(true)
-	a.Cancel(ErrLeaseExpired)
+	cause := ErrLeaseExpired
+	if !lost && !a.Deadline.IsZero() && !time.Now().Before(a.Deadline) {
+		cause = context.DeadlineExceeded // the lease was not extended past it, so the two end together
+	}
+	a.Cancel(cause)
 	if held {
 		p.cfg.Log.Warn("a lease ended without an outcome", "queue", a.Queue, "task", a.Message.ID, "type", a.Message.Type)
 		p.tellLeaseLost(a)
