@@ -13,7 +13,7 @@ func TestActionsOnKinds(t *testing.T) {
 	s.seed(t)
 	failed := s.queue(t, "default").Retry
 
-	b := open(t, s.url)
+	b := open(t, s.url, "404 (Not Found) "+s.url+"/error?") // a kind of error of which no task is left has no page
 	b.visit("/groups")
 	b.click(`main button[aria-label="Run the tasks of users…"]`, "")
 	b.asked("Run 1 task")
