@@ -11,9 +11,10 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// aim is a place on the first element that fits a selector and holds a text, once a hand can reach it: it is in the page, enabled, and
-// nothing covers it. What the next click is on is noted.
+// aim is a place on the first element that fits a selector and holds a text, once a hand can reach it: the page's scripts are at work,
+// the element is in the page, enabled, and nothing covers it. What the next click is on is noted.
 const aim = `((selector, text) => {
+	if (document.readyState !== "complete") return [];
 	const fits = (e) => !e.disabled && e.getClientRects().length > 0 && e.textContent.includes(text);
 	const e = [...document.querySelectorAll(selector)].find(fits);
 	if (!e) return [];
@@ -70,9 +71,10 @@ func (b *tab) write(selector, text string) {
 	call(b, input.InsertText, input.InsertTextParams{Text: text})
 }
 
-// keys presses keys, one after the other.
+// keys presses keys, one after the other, once the page's scripts are at work.
 func (b *tab) keys(keys string) {
 	b.t.Helper()
+	b.until(`document.readyState === "complete"`)
 	b.do(chromedp.KeyEvent(keys))
 }
 
@@ -110,9 +112,10 @@ func quote(s string) string {
 // phone is the size of one.
 var phone = chromedp.EmulateViewport(390, 844)
 
-// narrow fails if the page is wider than a phone, and tells what of it is.
+// narrow fails if the page is wider than a phone, and tells what of it is; charts are drawn anew for it.
 func (b *tab) narrow() {
 	b.t.Helper()
+	b.until(`[...document.querySelectorAll(".plot > .uplot")].every((e) => e.offsetWidth <= e.parentElement.clientWidth)`)
 	if wide := eval[int](b, `document.documentElement.scrollWidth`); wide > 390 {
 		b.t.Errorf("the page is %d wide on a phone of 390: %v", wide, eval[[]string](b, `[...document.querySelectorAll("body *")]
 			.filter((e) => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "visible").slice(-5)

@@ -5,14 +5,13 @@ export function listenToKeys() {
   help.addEventListener("click", (event) => {
     if (event.target === help || event.target.closest("[data-close]")) help.close();
   });
-  let going = 0; // until when a letter after g says where to
+  let going = false; // a letter after g says where to, however long it takes somebody to find it
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, dialog, [contenteditable]");
-    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (performance.now() < going) {
-      going = 0;
-      const entry = [...document.querySelectorAll(".side a[data-key]")].find((a) => a.dataset.key === event.key);
-      if (!entry) return;
+    if (typing || event.ctrlKey || event.metaKey || event.altKey || event.key === "Shift") return;
+    const entry = going && [...document.querySelectorAll(".side a[data-key]")].find((a) => a.dataset.key === event.key);
+    going = false;
+    if (entry) {
       event.preventDefault();
       location.assign(entry.href);
       return;
@@ -21,7 +20,7 @@ export function listenToKeys() {
       "/": () => document.querySelector(".find input").focus(),
       "?": () => help.showModal(),
       p: () => document.getElementById("hold").click(),
-      g: () => (going = performance.now() + 1500),
+      g: () => (going = true),
     }[event.key];
     if (!act || event.repeat) return;
     event.preventDefault();
