@@ -47,20 +47,32 @@ func payload(data []byte, mode payloadMode, w int) (lines []string, form string)
 	return lines, form
 }
 
-// readable tells whether bytes are text: valid UTF-8 without control characters other than white space.
+// readable tells whether bytes, or the beginning of many, are text: valid UTF-8 without control characters other than white space.
 func readable(data []byte) bool {
-	if len(data) > payloadAtMost { // a rune may be cut in two at the end
-		data = data[:payloadAtMost]
-		for i := 0; i < utf8.UTFMax && len(data) > 0 && !utf8.Valid(data[len(data)-min(len(data), utf8.UTFMax):]); i++ {
-			data = data[:len(data)-1]
-		}
-	}
+	data = beginning(data, payloadAtMost)
 	if !utf8.Valid(data) {
 		return false
 	}
 	return !bytes.ContainsFunc(data, func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t'
 	})
+}
+
+// beginning is at most so many bytes of text, without a rune that is cut in two at their end.
+func beginning(data []byte, most int) []byte {
+	if len(data) <= most {
+		return data
+	}
+	data = data[:most]
+	for n := 1; n <= min(utf8.UTFMax, len(data)); n++ {
+		if last := data[len(data)-n:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				return data[:len(data)-n]
+			}
+			break
+		}
+	}
+	return data
 }
 
 // prettyJSON indents and changes nothing else: no number is read, no key is moved.

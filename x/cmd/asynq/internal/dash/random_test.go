@@ -80,9 +80,9 @@ func (d *driver) press(msg tea.Msg) {
 	}()
 }
 
-// drain takes what has come meanwhile, without waiting.
+// drain takes what has come meanwhile, without waiting. On a slow machine more comes while that is looked at, without an end.
 func (d *driver) drain() {
-	for {
+	for range cap(d.msgs) {
 		select {
 		case msg := <-d.msgs:
 			d.press(msg)

@@ -87,6 +87,28 @@ func TestPayloadForms(t *testing.T) {
 	}
 }
 
+// Text is cut between two runes, whatever the number of bytes; other bytes are no text, wherever they are cut.
+func TestBeginningOfText(t *testing.T) {
+	t.Parallel()
+	for _, rune := range []string{"a", "é", "世", "🙂"} {
+		data := []byte(strings.Repeat(rune, 20))
+		for most := range len(data) + 5 {
+			got := string(beginning(data, most))
+			if want := strings.Repeat(rune, min(most/len(rune), 20)); got != want {
+				t.Errorf("the first %d bytes: %q, want %q", most, got, want)
+			}
+		}
+	}
+	if got := beginning([]byte("ab\x80\x80\x80\x80\x80\x80"), 7); len(got) != 7 {
+		t.Errorf("of bytes that are no text: %q", got)
+	}
+	for _, shift := range []string{"", "a", "ab"} {
+		if data := []byte(shift + strings.Repeat("世", payloadAtMost)); !readable(data) {
+			t.Errorf("after %q, runes of three bytes are no text", shift)
+		}
+	}
+}
+
 func TestFingerprint(t *testing.T) {
 	t.Parallel()
 	for _, same := range [][]string{

@@ -199,13 +199,14 @@ func activeCells(t *asynq.TaskInfo, workers map[string]worker, now time.Time) []
 
 // preview is the beginning of a payload in one line.
 func preview(data []byte) cell {
+	begin := beginning(data, 600)
 	switch {
 	case len(data) == 0:
 		return toned("–", dimTone)
-	case !readable(data):
+	case !readable(begin):
 		return toned(fmt.Sprintf("%x", data[:min(len(data), 32)]), dimTone)
 	default:
-		return toned(cleanLine(string(data[:min(len(data), 600)])), dimTone)
+		return toned(cleanLine(string(begin)), dimTone)
 	}
 }
 
