@@ -48,11 +48,15 @@ func (s *Service) guarded(route api.Route) http.HandlerFunc {
 			return
 		}
 		if err := route.Handler(&api.Call{W: w, R: r, Who: who, Rules: set.rules}); err != nil {
-			if r.Context().Err() != nil || errors.Is(err, api.ErrClientGone) {
-				return // nobody is there to be told
+			if errors.Is(err, api.ErrClientGone) {
+				return // net/http closes the connection: not all of the answer was written
 			}
 			p := api.ProblemOf(err)
-			if p.Status >= http.StatusInternalServerError {
+			switch {
+			case r.Context().Err() != nil && p.Status >= http.StatusInternalServerError:
+				// It may have closed only its half of the connection, and read on. Without an answer net/http says 200.
+				p = api.Problemf(http.StatusServiceUnavailable, api.KindUnavailable, "the connection was closed before the answer")
+			case p.Status >= http.StatusInternalServerError:
 				s.log.Warn("request failed", "route", r.Pattern, "token", who.Name, "status", p.Status, "error", err)
 			}
 			api.Fail(w, p)

@@ -126,7 +126,7 @@ func (a *API) hand(c *api.Call, leases []*asynq.Lease, worker string) error {
 	if err != nil && len(leases) > 0 {
 		a.undo(c, leases, worker, err)
 	}
-	return nil // nobody is there to be told
+	return err
 }
 
 // undoTimeout is how long tasks may take to get back to their queues.
