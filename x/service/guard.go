@@ -92,7 +92,15 @@ func (s *Service) ready(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
-	if err := s.redis.Ping(ctx).Err(); err != nil {
+	pong := make(chan error, 1)
+	go func() { pong <- s.redis.Ping(ctx).Err() }() // a connection that is silent ends by its own timeouts, which are longer
+	var err error
+	select {
+	case err = <-pong:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
 		answer(w, http.StatusServiceUnavailable, "Redis does not answer") // the error may tell where Redis is
 		return
 	}
