@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq/x/service/internal/api"
+	"github.com/asynq-go/asynq/x/service/internal/auth"
 )
 
 // guarded lets in who has a token for a route, as often as the token may be used. Logs tell the pattern of the route: there are leases
@@ -32,10 +33,11 @@ func (s *Service) guarded(route api.Route) http.HandlerFunc {
 			api.Fail(w, api.Problemf(http.StatusUnauthorized, api.KindUnauthorized, "send a token: Authorization: Bearer SECRET"))
 			return
 		}
-		who := set.ring.Find(strings.TrimSpace(secret))
+		secret = strings.TrimSpace(secret)
+		who := set.ring.Find(secret)
 		if who == nil {
 			s.log.Warn("unknown token", "route", r.Pattern, "remote", r.RemoteAddr)
-			api.Fail(w, api.Problemf(http.StatusUnauthorized, api.KindUnauthorized, "nobody has this token"))
+			api.Fail(w, api.Unknown())
 			return
 		}
 		if wait := who.Admit(); wait > 0 {
@@ -44,10 +46,12 @@ func (s *Service) guarded(route api.Route) http.HandlerFunc {
 			return
 		}
 		if !who.May(route.Scope) {
-			api.Fail(w, api.Problemf(http.StatusForbidden, api.KindForbidden, "the token %q lacks the scope %q", who.Name, route.Scope))
+			api.Fail(w, api.Lacks(who, route.Scope))
 			return
 		}
-		if err := route.Handler(&api.Call{W: w, R: r, Who: who, Rules: set.rules}); err != nil {
+		call := &api.Call{W: w, R: r, Who: who, Rules: set.rules, Scope: route.Scope}
+		call.Find = func() *auth.Holder { return s.settings.Load().ring.Find(secret) }
+		if err := route.Handler(call); err != nil {
 			if errors.Is(err, api.ErrClientGone) {
 				return // net/http closes the connection: not all of the answer was written
 			}

@@ -37,6 +37,9 @@ func (a *API) getTask(c *Call) error {
 		if info, err = a.await(c.R.Context(), queue, id, wait, info); err != nil {
 			return err
 		}
+		if err := c.Recheck(queue); err != nil {
+			return err
+		}
 	}
 	j := NewJSON()
 	defer j.Free()
