@@ -34,6 +34,10 @@ var (
 	// ErrTaskNotFound says that the queue has no task with this ID.
 	ErrTaskNotFound = errors.New("task not found")
 
+	// ErrTaskState says that a task was not changed because its state does not allow it, such as an active one that is to be deleted. The
+	// text of the error tells what does.
+	ErrTaskState = errors.New("the state of the task does not allow it")
+
 	// ErrScanLimit says that Inspector.Tasks has looked at as many tasks as TaskFilter.MaxScan allows, and that there are more.
 	ErrScanLimit = errors.New("asynq: more tasks than TaskFilter.MaxScan allows to look at: raise it, or narrow the filter")
 
@@ -131,6 +135,14 @@ func publicError(err error) error {
 		return brokerError(err)
 	}
 }
+
+// stateError is an ErrTaskState that says why.
+type stateError struct{ text string }
+
+func (e *stateError) Error() string { return e.text }
+
+// Is reports that it is an ErrTaskState.
+func (e *stateError) Is(target error) bool { return target == ErrTaskState }
 
 // brokerError is an error of what is below this package, which users need not know by its name.
 func brokerError(err error) error { return &belowError{err} }

@@ -128,5 +128,5 @@ func (i *Inspector) changeError(ctx context.Context, verb, queue, id string, err
 	default:
 		return brokerError(err)
 	}
-	return fmt.Errorf("asynq: cannot %s task %q of queue %q: %s", verb, id, queue, why)
+	return &stateError{fmt.Sprintf("asynq: cannot %s task %q of queue %q: %s", verb, id, queue, why)}
 }

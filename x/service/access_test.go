@@ -4,11 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -207,6 +209,23 @@ func TestNotReadyWithoutRedis(t *testing.T) {
 	r := s.call("POST", "/v1/tasks", `{"type":"t"}`).problem(503, "redis")
 	if r.header.Get("Retry-After") == "" || strings.Contains(string(r.body), "127.0.0.1") {
 		t.Errorf("answer: %v %s", r.header, r.body)
+	}
+}
+
+// A probe must not wait for as long as a connection may be silent.
+func TestNotReadyWithASilentRedis(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := newSite(t, asynq.RedisClientOpt{Addr: l.Addr().String(), ReadTimeout: time.Minute, Configure: func(o *redis.Options) { o.MaxRetries = -1 }}, nil)
+	s.broken = true
+	began := time.Now()
+	s.callAs("", "GET", "/readyz", "").want(503)
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }
 

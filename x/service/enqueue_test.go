@@ -53,6 +53,8 @@ func TestEnqueueWithAllOptions(t *testing.T) {
 	})
 }
 
+func nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
+
 func TestPayloadForms(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, fakeRedis(t), nil)
@@ -65,6 +67,18 @@ func TestPayloadForms(t *testing.T) {
 		{`"payload_base64":"/wD/"`, "\xff\x00\xff", `"payload_base64":"/wD/"`},
 		{`"payload_base64":"IsOpIg=="`, `"é"`, `"payload":"é"`},
 		{`"retention":"1s"`, ``, `"payload_text":""`},
+		// What some parser does not read must not make the whole answer unreadable.
+		{`"payload":` + nested(200), nested(200), `"payload":` + nested(200)},
+		{`"payload":` + nested(201), nested(201), `"payload_text":"` + nested(201) + `"`},
+		{`"payload":` + nested(9999), nested(9999), `"payload_text":"` + nested(9999) + `"`},
+		{`"payload":["` + strings.Repeat("[", 300) + `\"["]`, `["` + strings.Repeat("[", 300) + `\"["]`, `"payload":["` + strings.Repeat("[", 300) + `\"["]`},
+		{`"payload":"\ud83d\ude00 \\ud800"`, `"\ud83d\ude00 \\ud800"`, `"payload":"\ud83d\ude00 \\ud800"`},
+		{`"payload":"\ud83d"`, `"\ud83d"`, `"payload_text":"\"\\ud83d\""`},
+		{`"payload":"\ud83d\n"`, `"\ud83d\n"`, `"payload_text":"\"\\ud83d\\n\""`},
+		{`"payload":{"\ude00":1}`, `{"\ude00":1}`, `"payload_text":"{\"\\ude00\":1}"`},
+		{`"payload":["\u0000x"]`, `["\u0000x"]`, `"payload":["\u0000x"]`},
+		{`"payload":{"x\u0000":1}`, `{"x\u0000":1}`, `"payload":{"x\u0000":1}`},
+		{`"payload":{"\u0000x" :1}`, `{"\u0000x" :1}`, `"payload_text":"{\"\\u0000x\" :1}"`},
 	} {
 		r := s.call("POST", "/v1/tasks", `{"type":"t",`+c.sent+`}`).want(201)
 		info, err := s.inspector().GetTaskInfo("t", r.str("task", "id"))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq/x/service/internal/api"
+	"github.com/asynq-go/asynq/x/service/internal/auth"
 )
 
 // guarded lets in who has a token for a route, as often as the token may be used. Logs tell the pattern of the route: there are leases
@@ -32,10 +33,11 @@ func (s *Service) guarded(route api.Route) http.HandlerFunc {
 			api.Fail(w, api.Problemf(http.StatusUnauthorized, api.KindUnauthorized, "send a token: Authorization: Bearer SECRET"))
 			return
 		}
-		who := set.ring.Find(strings.TrimSpace(secret))
+		secret = strings.TrimSpace(secret)
+		who := set.ring.Find(secret)
 		if who == nil {
 			s.log.Warn("unknown token", "route", r.Pattern, "remote", r.RemoteAddr)
-			api.Fail(w, api.Problemf(http.StatusUnauthorized, api.KindUnauthorized, "nobody has this token"))
+			api.Fail(w, api.Unknown())
 			return
 		}
 		if wait := who.Admit(); wait > 0 {
@@ -44,15 +46,21 @@ func (s *Service) guarded(route api.Route) http.HandlerFunc {
 			return
 		}
 		if !who.May(route.Scope) {
-			api.Fail(w, api.Problemf(http.StatusForbidden, api.KindForbidden, "the token %q lacks the scope %q", who.Name, route.Scope))
+			api.Fail(w, api.Lacks(who, route.Scope))
 			return
 		}
-		if err := route.Handler(&api.Call{W: w, R: r, Who: who, Rules: set.rules}); err != nil {
-			if r.Context().Err() != nil || errors.Is(err, api.ErrClientGone) {
-				return // nobody is there to be told
+		call := &api.Call{W: w, R: r, Who: who, Rules: set.rules, Scope: route.Scope}
+		call.Find = func() *auth.Holder { return s.settings.Load().ring.Find(secret) }
+		if err := route.Handler(call); err != nil {
+			if errors.Is(err, api.ErrClientGone) {
+				return // net/http closes the connection: not all of the answer was written
 			}
 			p := api.ProblemOf(err)
-			if p.Status >= http.StatusInternalServerError {
+			switch {
+			case r.Context().Err() != nil && p.Status >= http.StatusInternalServerError:
+				// It may have closed only its half of the connection, and read on. Without an answer net/http says 200.
+				p = api.Problemf(http.StatusServiceUnavailable, api.KindUnavailable, "the connection was closed before the answer")
+			case p.Status >= http.StatusInternalServerError:
 				s.log.Warn("request failed", "route", r.Pattern, "token", who.Name, "status", p.Status, "error", err)
 			}
 			api.Fail(w, p)
@@ -88,7 +96,15 @@ func (s *Service) ready(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
-	if err := s.redis.Ping(ctx).Err(); err != nil {
+	pong := make(chan error, 1)
+	go func() { pong <- s.redis.Ping(ctx).Err() }() // a connection that is silent ends by its own timeouts, which are longer
+	var err error
+	select {
+	case err = <-pong:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
 		answer(w, http.StatusServiceUnavailable, "Redis does not answer") // the error may tell where Redis is
 		return
 	}

@@ -44,6 +44,41 @@ func TestBodyThatNeverComes(t *testing.T) {
 			if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
 				t.Errorf("got %q, %v", answer, err)
 			}
+			if name == "being read" && !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") {
+				t.Errorf("a task that was not enqueued was answered with %q", answer)
+			}
+		})
+	}
+}
+
+// Who closes its half of a connection may still read. No answer looks like success to it.
+func TestHalfClosed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, fakeRedis(t), nil)
+	s.call("POST", "/v1/tasks", `{"type":"q","id":"x"}`).want(http.StatusCreated)
+	for name, head := range map[string]string{
+		"body":   "POST /v1/tasks HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\nAuthorization: Bearer " + all + "\r\n\r\n{",
+		"take":   "POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Length: 21\r\nAuthorization: Bearer " + all + "\r\n\r\n" + `{"queues": ["empty"]}`,
+		"result": "GET /v1/queues/q/tasks/x?wait=30s HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer " + all + "\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", s.server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			if _, err := io.WriteString(conn, head); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(conn)
+			if err != nil || strings.HasPrefix(string(answer), "HTTP/1.1 2") {
+				t.Errorf("got %q, %v", answer, err)
+			}
 		})
 	}
 }

@@ -204,6 +204,39 @@ func TestReload(t *testing.T) {
 	})
 }
 
+// Who waits with a token that is taken away must get nothing that comes later.
+func TestReloadTakesATokenFromWhoWaits(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newSite(t, opt, nil)
+		s.call("POST", "/v1/tasks", `{"type":"email:result","id":"x","retention":"1h"}`).want(201)
+		held, _ := s.take("email:result", 1, "10s")
+		var group sync.WaitGroup
+		group.Go(func() {
+			s.callAs(email, "POST", "/v1/take", `{"queues":["email:w"],"wait":"50s"}`).problem(401, "unauthorized")
+		})
+		group.Go(func() {
+			s.callAs(email, "GET", "/v1/queues/email%3Aresult/tasks/x?wait=50s", "").problem(403, "forbidden")
+		})
+		eventually(t, "requests to wait", func() bool { return s.service.Waiting() == 2 })
+		next := tokens()
+		next[1].Scopes = []service.Scope{service.Work}
+		if err := s.service.Reload(service.Config{Tokens: next}); err != nil {
+			t.Fatal(err)
+		}
+		s.call("POST", "/v1/leases/"+held[0]+"/done", `{"result":"secret"}`).want(200)
+		eventually(t, "the result's request to end", func() bool { return s.service.Waiting() == 1 })
+		if err := s.service.Reload(service.Config{Tokens: next[:1]}); err != nil {
+			t.Fatal(err)
+		}
+		s.enqueue("email:w", 1, "")
+		group.Wait()
+		r := s.call("POST", "/v1/take", `{"queues":["email:w"],"wait":"10s"}`).want(200)
+		if !strings.Contains(string(r.body), `"attempt":1`) {
+			t.Errorf("it did not come back as it was: %s", r.body)
+		}
+	})
+}
+
 // authority signs certificates, and writes them into files.
 type authority struct {
 	t    *testing.T

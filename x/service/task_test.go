@@ -2,9 +2,14 @@ package service_test
 
 import (
 	"net/url"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/asynq-go/asynq"
 )
@@ -61,6 +66,25 @@ func escape(name string) string {
 		return "%2E%2E"
 	}
 	return url.PathEscape(name)
+}
+
+// A Redis that fails for a moment is no fault of the task's: the client must try again.
+func TestChangeWhileRedisFails(t *testing.T) {
+	t.Parallel()
+	redis := miniredis.RunT(t)
+	s := newSite(t, asynq.RedisClientOpt{Addr: redis.Addr()}, nil)
+	s.call("POST", "/v1/tasks", `{"type":"q","id":"the-task"}`).want(201)
+	var failed atomic.Bool
+	redis.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
+		fails := strings.HasPrefix(command, "EVAL") && strings.Contains(strings.Join(args, " "), "the-task") && !failed.Swap(true)
+		if fails {
+			peer.WriteError("ERR not now")
+		}
+		return fails
+	})
+	s.call("POST", "/v1/queues/q/tasks/the-task/archive", "").problem(503, "redis")
+	s.call("POST", "/v1/queues/q/tasks/the-task/archive", "").want(204)
+	s.call("POST", "/v1/queues/q/tasks/the-task/archive", "").problem(409, "wrong-state")
 }
 
 func TestChangeTasks(t *testing.T) {

@@ -150,6 +150,11 @@ def _value(of, name):
     return of.get(name)
 
 
+def _encode(body):
+    """What is sent. Raises a ValueError or TypeError for what is no JSON, or no UTF-8."""
+    return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+
+
 def _duration(d):
     if isinstance(d, datetime.timedelta):
         d = d.total_seconds()
@@ -208,10 +213,19 @@ class Client:
     def enqueue_batch(self, tasks):
         """Enqueues many tasks, made by new_task, a thousand at a time. Each has a result, in order: a dict, or a Problem."""
         tasks = list(tasks)
-        results = []
+        results = [None] * len(tasks)
         for at in range(0, len(tasks), self.BATCH):
-            answer = self._repeat("POST", "/v1/tasks/batch", {"tasks": tasks[at:at + self.BATCH]})
-            results += [_task_info(r["task"]) if "task" in r else Problem.of(r["problem"], r["problem"]["status"]) for r in answer["results"]]
+            left = range(at, min(at + self.BATCH, len(tasks)))
+            end, pause = time.monotonic() + self._retry_for, 0.1
+            while left:
+                answer = self._repeat("POST", "/v1/tasks/batch", {"tasks": [tasks[i] for i in left]})
+                for i, r in zip(left, answer["results"]):
+                    results[i] = _task_info(r["task"]) if "task" in r else Problem.of(r["problem"], r["problem"]["status"])
+                left = [i for i in left if isinstance(results[i], Unavailable)]
+                if not left or time.monotonic() + pause > end:
+                    break
+                time.sleep(_pause(pause, results[left[0]]))
+                pause *= 2
         return results
 
     def get(self, queue, id):
@@ -313,7 +327,7 @@ class Client:
                 pause *= 2
 
     def _once(self, method, path, body=None, wait=0.0):
-        data = None if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        data = None if body is None else _encode(body)
         headers = {"Authorization": "Bearer " + self._token, "Accept": "application/json", "User-Agent": "asynq-python"}
         if data is not None:
             headers["Content-Type"] = "application/json"
@@ -332,7 +346,7 @@ class Client:
             raise ConnectionFailed(f"{method} {path}: {e!r}") from e
         try:
             answer = json.loads(text) if text else None
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if not 200 <= response.status < 300:
             after = response.getheader("Retry-After", "")
@@ -422,6 +436,13 @@ class Worker:
             raise self._fatal
 
     def _loop(self):
+        try:
+            self._work()
+        except BaseException as e:  # a thread that is gone must not look like a worker without tasks
+            self._fatal = self._fatal or e
+            self.stop()
+
+    def _work(self):
         pause = 0.1
         while not self._stop.is_set():
             try:
@@ -434,10 +455,6 @@ class Worker:
                 self._stop.wait(_pause(pause, e))
                 pause *= 2
                 continue
-            except AsynqError as e:
-                self._fatal = e
-                self.stop()
-                return
             for task in tasks:
                 if self._stop.is_set():
                     self._settle(task, {"outcome": "release"})
@@ -472,17 +489,18 @@ class Worker:
     def _attempt(self, task):
         """Runs the handler, and returns the outcome."""
         try:
+            task.check()  # it may have been enqueued with a deadline that has passed by now
             handler = self._handlers.get(task.type)
             if handler is None:
                 raise LookupError(f"this worker has no handler for the type {task.type}")
             outcome = {"outcome": "done", **_data("result", handler(task))}
-            json.dumps(outcome, allow_nan=False)  # what cannot be sent fails the attempt
+            _encode(outcome)  # what cannot be sent fails the attempt
             return outcome
         except RetryLater as e:
             return {"outcome": "fail", "error": _error(e), "retry_in": _duration(e.retry_in)}
         except Abandon as e:
             return {"outcome": "fail", "error": _error(e), "skip_retry": True}
-        except Exception as e:
+        except BaseException as e:  # also sys.exit: in a thread, it would end that thread alone, and leave the task to its lease
             log.warning("an attempt of task %s of queue %s has failed", task.id, task.queue, exc_info=not isinstance(e, Canceled))
             return {"outcome": "fail", "error": _error(e) if isinstance(e, Canceled) else f"{type(e).__name__}: {_error(e)}"}
 
@@ -531,7 +549,7 @@ class Worker:
                     if result is not None and not isinstance(result, Unavailable):
                         held[lease].trouble = str(result)
                     due[lease] = (now + due[lease][1], due[lease][1])
-            except AsynqError as e:
+            except Exception as e:  # whatever it is: without heartbeats, all tasks at work would be lost
                 log.warning("leases are not extended for now: %s", e)
                 for lease in leases:
                     due[lease] = (now + min(1.0, due[lease][1]), due[lease][1])

@@ -3,6 +3,7 @@ connections."""
 
 import datetime
 import os
+import sys
 import threading
 import time
 import unittest
@@ -72,6 +73,23 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(results[1200].problems[0]["pointer"], "/tasks/200/max_retry")
         self.assertEqual(self.client.stats(kind)["pending"], 1499)
 
+    def test_batch_repeats_what_was_not_possible(self):
+        kind = fresh("py")
+        c = client()
+        sent = []
+
+        def repeat(method, path, body):
+            sent.append([t["id"] for t in body["tasks"]])
+            answer = asynq.Client._repeat(c, method, path, body)
+            if len(sent) == 1:
+                answer["results"][1] = {"problem": {"type": "urn:asynq:problem:redis", "status": 503}}
+            return answer
+
+        c._repeat = repeat
+        results = c.enqueue_batch([asynq.new_task(kind, id=n) for n in "abc"])
+        self.assertEqual([r["id"] for r in results], ["a", "b", "c"])
+        self.assertEqual(sent, [["a", "b", "c"], ["b"]])
+
     def test_pause(self):
         kind = fresh("py")
         self.client.enqueue(kind)
@@ -138,6 +156,37 @@ class WorkerTest(unittest.TestCase):
         with self.assertLogs("asynq", "WARNING"):
             work({kind: lambda _: "x" * (9 << 20)}, 1)
         self.assertIn("refused", c.get(kind, "x")["last_error"])
+
+    def test_what_a_handler_does_does_not_end_the_worker(self):
+        kind = fresh("py")
+        c = client()
+
+        def handler(task):
+            if task.id == "exit":
+                sys.exit(3)
+            return {"surrogate": "\ud800", "set": {1}, "last": 1}[task.id]
+
+        for n in ("surrogate", "set", "exit", "last"):
+            c.enqueue(kind, id=n, max_retry=0, retention="1h")
+        with self.assertLogs("asynq", "WARNING"):
+            work({kind: handler}, 4)
+        errors = [c.get(kind, n).get("last_error", "").partition(":")[0] for n in ("surrogate", "set", "exit", "last")]
+        self.assertEqual(errors, ["UnicodeEncodeError", "TypeError", "SystemExit", ""])
+
+    def test_what_ends_a_thread_ends_the_worker(self):
+        c = client()
+        c.take = lambda *_: 1 / 0
+        with self.assertRaises(ZeroDivisionError):
+            asynq.Worker(c, {fresh("py"): print}, concurrency=2).run()
+
+    def test_an_overdue_task_is_not_begun(self):
+        kind = fresh("py")
+        c = client()
+        c.enqueue(kind, id="x", max_retry=0, deadline=datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=1))
+        c.enqueue(kind, id="last")
+        with self.assertLogs("asynq", "WARNING"):
+            work({kind: lambda _: None}, 1)
+        self.assertIn("deadline", c.get(kind, "x")["last_error"])
 
     def test_stop_ends_a_wait(self):
         worker = asynq.Worker(client(), {fresh("py"): print}, concurrency=2, wait=60)

@@ -21,6 +21,8 @@ type Call struct {
 	R     *http.Request
 	Who   *auth.Holder
 	Rules *Rules
+	Scope auth.Scope          // that the operation needs, and Who has
+	Find  func() *auth.Holder // who holds the secret of the call by now; nil: nobody
 }
 
 // Handler answers a call, or returns why it cannot: an error that ProblemOf understands.
@@ -51,6 +53,34 @@ func (c *Call) Admit(queue string) error {
 		return Problemf(http.StatusNotFound, KindQueue, "the configuration has no queue %q", queue)
 	}
 	return nil
+}
+
+// Recheck tells whether the caller may still have what it has waited for: a reload may have taken its token away meanwhile.
+func (c *Call) Recheck(queues ...string) error {
+	who := c.Find()
+	switch {
+	case who == nil:
+		return Unknown()
+	case !who.May(c.Scope):
+		return Lacks(who, c.Scope)
+	}
+	c.Who = who
+	for _, queue := range queues {
+		if err := c.Admit(queue); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unknown is the problem of a secret that is nobody's.
+func Unknown() *Problem {
+	return Problemf(http.StatusUnauthorized, KindUnauthorized, "nobody has this token")
+}
+
+// Lacks is the problem of a token without a scope.
+func Lacks(who *auth.Holder, scope auth.Scope) *Problem {
+	return Problemf(http.StatusForbidden, KindForbidden, "the token %q lacks the scope %q", who.Name, scope)
 }
 
 // Body reads the body, for which the service has set a deadline.

@@ -37,6 +37,9 @@ func (a *API) getTask(c *Call) error {
 		if info, err = a.await(c.R.Context(), queue, id, wait, info); err != nil {
 			return err
 		}
+		if err := c.Recheck(queue); err != nil {
+			return err
+		}
 	}
 	j := NewJSON()
 	defer j.Free()
@@ -92,13 +95,13 @@ func (a *API) change(c *Call, what string, do func(i *asynq.Inspector, queue, id
 
 // refused tells whether it was the task's state that did not let it be changed.
 func refused(i *asynq.Inspector, queue, id string, err error) error {
-	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
+	if !errors.Is(err, asynq.ErrTaskState) {
 		return err
 	}
-	if _, unknown := i.GetTaskInfo(queue, id); unknown == nil {
-		return Problemf(http.StatusConflict, KindState, "%v", err)
+	if info, unknown := i.GetTaskInfo(queue, id); unknown == nil && info.State == asynq.TaskStateActive {
+		return Problemf(http.StatusConflict, KindState, "the task is active: cancel it first, or wait for its end")
 	}
-	return err
+	return Problemf(http.StatusConflict, KindState, "%v", err)
 }
 
 func (a *API) deleteTask(c *Call) error {

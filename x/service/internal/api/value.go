@@ -186,7 +186,7 @@ func (j *JSON) Data(name string, data []byte) {
 	switch {
 	case !utf8.Valid(data):
 		j.Key(name + "_base64").String(base64.StdEncoding.EncodeToString(data))
-	case json.Valid(data):
+	case json.Valid(data) && plain(data):
 		j.Key(name).Raw(data)
 	default:
 		j.Key(name + "_text").String(string(data))

@@ -61,6 +61,11 @@ func (d *decoder) command(n *yaml.Node) hosted.Command {
 		}
 	}
 	d.problems(n, c.Check())
+	if c.User != "" {
+		if err := hosted.CheckUser(c.User); err != nil {
+			d.wrong(there["user"], "%v", err)
+		}
+	}
 	if at := there["path"]; at != nil && filepath.IsAbs(c.Path) {
 		d.program(at, c.Path)
 	}

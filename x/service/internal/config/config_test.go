@@ -333,3 +333,49 @@ func FuzzLoad(f *testing.F) {
 		d.root(new(File), n)
 	})
 }
+
+// What would be refused for each task is told before there are tasks.
+func TestWarnsOfEndpointsOutOfReach(t *testing.T) {
+	t.Parallel()
+	f, err := load(write(t, `redis: {uri: "redis://localhost"}
+tokens:
+  - {name: a, secret: "${SHOP_TOKEN}", scopes: [read], queues: ["*"]}
+hosted:
+  http:
+    allow_networks: [10.1.0.0/16]
+    endpoints:
+      a: {secret: "${SHOP_TOKEN}", url: "https://127.0.0.1:8443/x"}
+      b: {secret: "${SHOP_TOKEN}", url: "http://localhost/x"}
+      c: {secret: "${SHOP_TOKEN}", url: "https://[::ffff:10.2.0.1]/x"}
+      d: {secret: "${SHOP_TOKEN}", url: "https://10.1.0.1/x"}
+      e: {secret: "${SHOP_TOKEN}", url: "https://8.8.8.8/x"}
+`), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range f.Warnings() {
+		if strings.Contains(w.String(), "no public address") {
+			got = append(got, strings.TrimPrefix(w.String(), w.File))
+		}
+	}
+	if len(got) != 3 || !strings.Contains(got[0], ":8:41: ") || !strings.Contains(got[1], ":9:41: ") || !strings.Contains(got[2], ":10:41: ") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestUnknownUser(t *testing.T) {
+	t.Parallel()
+	_, err := load(write(t, `redis: {uri: "redis://localhost"}
+tokens:
+  - {name: a, secret: "${SHOP_TOKEN}", scopes: [read], queues: ["*"]}
+hosted:
+  cmd:
+    commands:
+      a: {path: /bin/echo, user: no-such-user}
+      b: {path: echo}
+`), env)
+	if err == nil || !strings.Contains(err.Error(), `:7:34: there is no user "no-such-user"`) || !strings.Contains(err.Error(), ":8:17: ") {
+		t.Errorf("got %v", err)
+	}
+}

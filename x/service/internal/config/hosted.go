@@ -50,13 +50,22 @@ func (d *decoder) http(n *yaml.Node, to *hosted.Config) {
 	if to.HTTP.CAFile != "" {
 		d.authorities(there["ca"], to.HTTP.CAFile)
 	}
-	if to.HTTP.AllowHosts == nil {
-		return
-	}
 	for typename := range nodes {
 		e := to.Endpoints[typename]
-		if u, err := url.Parse(e.URL); err == nil && strings.HasPrefix(u.Scheme, "http") && u.Host != "" && !to.HTTP.Admits(u) {
-			d.wrong(find(nodes[typename], "url"), "the host %q is not in allow_hosts: add it there, or choose another one", u.Host)
+		u, err := url.Parse(e.URL)
+		if err != nil || !strings.HasPrefix(u.Scheme, "http") || u.Host == "" {
+			continue
+		}
+		at := find(nodes[typename], "url")
+		if to.HTTP.AllowHosts != nil && !to.HTTP.Admits(u) {
+			d.wrong(at, "the host %q is not in allow_hosts: add it there, or choose another one", u.Host)
+		}
+		addr, err := netip.ParseAddr(u.Hostname())
+		if u.Hostname() == "localhost" {
+			addr, err = netip.MustParseAddr("127.0.0.1"), nil
+		}
+		if err == nil && !to.HTTP.Reaches(addr) {
+			d.warn(at, "%s is no public address, so each task is refused: add its network to allow_networks if it is meant", u.Hostname())
 		}
 	}
 }

@@ -57,6 +57,11 @@ func (f *firewall) allows(addr netip.Addr) bool {
 	return true
 }
 
+// Reaches reports whether tasks may be posted to an address.
+func (h *HTTP) Reaches(addr netip.Addr) bool {
+	return (&firewall{allowed: h.AllowNetworks}).allows(addr)
+}
+
 // control is for net.Dialer.ControlContext, which gets the address of each attempt to connect.
 func (f *firewall) control(_ context.Context, network, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)

@@ -64,6 +64,12 @@ type Exit struct {
 	ArchiveOthers bool
 }
 
+// CheckUser tells whether programs can run as a user on this machine.
+func CheckUser(name string) error {
+	_, err := lookUp(name)
+	return err
+}
+
 const (
 	maxMaxOutput = 8 << 20
 	maxArgument  = 64 << 10 // bytes; Linux has 128 KiB for each

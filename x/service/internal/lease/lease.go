@@ -86,6 +86,10 @@ func (a *API) take(c *api.Call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.Recheck(body.Queues...); err != nil {
+		a.undo(c, leases, body.Worker, err)
+		return err
+	}
 	return a.hand(c, leases, body.Worker)
 }
 
@@ -123,10 +127,10 @@ func (a *API) hand(c *api.Call, leases []*asynq.Lease, worker string) error {
 	if err == nil {
 		err = c.Send(http.StatusOK, j.Bytes())
 	}
-	if err != nil && len(leases) > 0 {
+	if err != nil {
 		a.undo(c, leases, worker, err)
 	}
-	return nil // nobody is there to be told
+	return err
 }
 
 // undoTimeout is how long tasks may take to get back to their queues.
@@ -134,6 +138,9 @@ const undoTimeout = 10 * time.Second
 
 // undo gives tasks back whose client has gone: the last one first, as each goes to the front.
 func (a *API) undo(c *api.Call, leases []*asynq.Lease, worker string, cause error) {
+	if len(leases) == 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.R.Context()), undoTimeout)
 	defer cancel()
 	settlements := make([]asynq.Settlement, 0, len(leases))
@@ -141,7 +148,7 @@ func (a *API) undo(c *api.Call, leases []*asynq.Lease, worker string, cause erro
 		settlements = append(settlements, asynq.Settlement{Lease: l, Release: true})
 	}
 	err := errors.Join(a.taker.Settle(ctx, settlements...)...)
-	a.api.Log.Warn("tasks given back: their worker has gone", "tasks", len(leases), "token", c.Who.Name, "worker", worker, "cause", cause, "error", err)
+	a.api.Log.Warn("tasks given back: their worker has gone, or must not have them", "tasks", len(leases), "token", c.Who.Name, "worker", worker, "cause", cause, "error", err)
 }
 
 // write writes a task for a worker.

@@ -23,19 +23,24 @@ type (
 		RetryIn   *api.Duration `json:"retry_in"`
 		SkipRetry bool          `json:"skip_retry"`
 	}
+	// Embedded, they would be in the pointers of errors.
 	outcome struct {
-		Lease   string `json:"lease"`
-		Outcome string `json:"outcome"`
-		doneBody
-		failBody
+		Lease        string          `json:"lease"`
+		Outcome      string          `json:"outcome"`
+		Result       json.RawMessage `json:"result"`
+		ResultText   *string         `json:"result_text"`
+		ResultBase64 *string         `json:"result_base64"`
+		Error        string          `json:"error"`
+		RetryIn      *api.Duration   `json:"retry_in"`
+		SkipRetry    bool            `json:"skip_retry"`
 	}
 )
 
-func (d *doneBody) given() bool {
-	return d.Result != nil || d.ResultText != nil || d.ResultBase64 != nil
+func (o *outcome) hasResult() bool {
+	return o.Result != nil || o.ResultText != nil || o.ResultBase64 != nil
 }
 
-func (f *failBody) given() bool { return f.Error != "" || f.RetryIn != nil || f.SkipRetry }
+func (o *outcome) hasFailure() bool { return o.Error != "" || o.RetryIn != nil || o.SkipRetry }
 
 // failure is an error with a worker's words, and what becomes of the task.
 type failure struct {
@@ -51,10 +56,10 @@ func (o *outcome) settlement(pointer string) (s asynq.Settlement, p *api.Problem
 	wrong := func(field, detail string) (asynq.Settlement, *api.Problem) {
 		return s, api.Invalid(api.Wrong{Pointer: pointer + "/" + field, Detail: detail})
 	}
-	if o.Outcome != "done" && o.doneBody.given() {
+	if o.Outcome != "done" && o.hasResult() {
 		return wrong("result", "only a task that is done has a result")
 	}
-	if o.Outcome != "fail" && o.failBody.given() {
+	if o.Outcome != "fail" && o.hasFailure() {
 		return wrong("error", "error, retry_in and skip_retry belong to the outcome fail")
 	}
 	switch o.Outcome {
@@ -178,19 +183,19 @@ func (a *API) settleOne(c *api.Call, o outcome) error {
 }
 
 func (a *API) doneOne(c *api.Call) error {
-	o := outcome{Outcome: "done"}
-	if err := c.Decode(&o.doneBody); err != nil {
+	var body doneBody
+	if err := c.Decode(&body); err != nil {
 		return err
 	}
-	return a.settleOne(c, o)
+	return a.settleOne(c, outcome{Outcome: "done", Result: body.Result, ResultText: body.ResultText, ResultBase64: body.ResultBase64})
 }
 
 func (a *API) failOne(c *api.Call) error {
-	o := outcome{Outcome: "fail"}
-	if err := c.Decode(&o.failBody); err != nil {
+	var body failBody
+	if err := c.Decode(&body); err != nil {
 		return err
 	}
-	return a.settleOne(c, o)
+	return a.settleOne(c, outcome{Outcome: "fail", Error: body.Error, RetryIn: body.RetryIn, SkipRetry: body.SkipRetry})
 }
 
 func (a *API) releaseOne(c *api.Call) error {

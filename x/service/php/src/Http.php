@@ -86,7 +86,7 @@ final class Http
         ]);
         curl_setopt($curl, $body === null ? CURLOPT_HTTPGET : CURLOPT_POST, true);
         if ($body !== null) {
-            curl_setopt($curl, CURLOPT_POSTFIELDS, json_encode((object) $body, self::JSON));
+            curl_setopt($curl, CURLOPT_POSTFIELDS, self::encode($body));
         }
         curl_setopt($curl, CURLOPT_CUSTOMREQUEST, $method);
         if ($stop !== null) {
@@ -107,6 +107,12 @@ final class Http
             return $answer;
         }
         throw ProblemException::of($answer, $status, $this->retryAfter);
+    }
+
+    /** @param array<string, mixed> $body */
+    public static function encode(array $body): string
+    {
+        return json_encode((object) $body, self::JSON);
     }
 
     public function close(): void

@@ -167,11 +167,6 @@ final class Worker
                 break;
             }
             $task->heldBy($this->beats);
-            if ($at > 0 && $task->isCanceled()) {
-                $this->tell('a task is not begun: its lease is lost, or it was canceled', null, $task);
-                $this->note(self::failure($task, new Canceled('the task was canceled before it was begun')));
-                continue;
-            }
             $this->note($this->attempt($task));
             if ($this->outcomes !== [] && microtime(true) - $this->since >= $this->flushAfter) {
                 $this->flush();
@@ -185,9 +180,10 @@ final class Worker
     private function attempt(Task $task): array
     {
         try {
+            $task->check(); // it has waited for those before it, and may have been enqueued with a deadline that has passed by now
             $handler = $this->handlers[$task->type] ?? throw new \RuntimeException("this worker has no handler for the type {$task->type}");
             $outcome = ['lease' => $task->lease, 'outcome' => 'done'] + Payload::field('result', $handler($task));
-            json_encode($outcome, JSON_THROW_ON_ERROR); // what cannot be sent must not hold up others
+            Http::encode(['outcomes' => [$outcome]]); // what cannot be sent must not hold up others
             return $outcome;
         } catch (\Throwable $e) {
             if (!$e instanceof RetryLater && !$e instanceof Abandon) {

@@ -50,6 +50,12 @@ return [
         client()->enqueue(new NewTask($type, id: 'nan'));
         work([$type => static fn () => NAN], 1, $log);
         same(true, str_starts_with(client()->get($type, 'nan')->lastError, 'JsonException'), 'error');
+        foreach ([509, 510, 511] as $depth) { // json_encode has a limit of 512, and a result is sent within others
+            client()->enqueue(new NewTask($type, $depth, id: "deep$depth", maxRetry: 0));
+            $nested = array_reduce(range(2, $depth), static fn (array $inner): array => [$inner], []);
+            work([$type => static fn () => $nested], 1, $log);
+        }
+        same(true, str_starts_with(client()->get($type, 'deep511')->lastError, 'JsonException'), 'error');
         client()->enqueue(new NewTask('another', id: 'other', queue: $type, maxRetry: 0));
         client()->enqueue(new NewTask($type, id: 'last'));
         work([$type => static fn () => null], 1, $log, prefetch: 1);
@@ -131,6 +137,15 @@ return [
         };
         work([$type => $handler], 1, $log);
         same(true, str_contains((string) client()->get($type, 'x')->lastError, 'deadline'), (string) client()->get($type, 'x')->lastError);
+    },
+
+    'a task whose deadline has passed is not begun' => static function (): void {
+        $type = fresh('overdue');
+        client()->enqueue(new NewTask($type, id: 'x', maxRetry: 0, deadline: new DateTimeImmutable('-1 hour')));
+        client()->enqueue(new NewTask($type, id: 'last'));
+        work([$type => static fn () => null], 1, $log);
+        same('archived', client()->get($type, 'x')->state, 'state');
+        same(true, str_contains((string) client()->get($type, 'x')->lastError, 'deadline'), 'error');
     },
 
     'a worker needs a good token' => static function (): void {

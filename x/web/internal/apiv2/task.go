@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -234,15 +235,12 @@ func (c *call) expect() error {
 	return nil
 }
 
-// why tells a task that is not in a state for the change, which has no error of its own, from a Redis that fails.
+// why tells a task that is not in a state for the change from a Redis that fails.
 func (c *call) why(err error) error {
-	if problemOf(err).Status != http.StatusServiceUnavailable {
-		return err
+	if errors.Is(err, asynq.ErrTaskState) {
+		return problemf(http.StatusConflict, kindState, "%v", err)
 	}
-	if _, asked := c.find(); asked != nil {
-		return err
-	}
-	return problemf(http.StatusConflict, kindState, "%v", err)
+	return err
 }
 
 // change is a handler that makes one change of a task, and answers with what has become of it.

@@ -1,0 +1,73 @@
+package api
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf16"
+)
+
+// maxDepth is how deep JSON may be nested that goes into an answer as it is. jq 1.6 reads 256 levels, PHP 512 and Python about 1,000.
+const maxDepth = 200
+
+// plain reports whether every client can read a value that is valid JSON. One that cannot would not get a word of the whole answer: it
+// would lose the other tasks in it as well, and be given the same task again. Not everywhere are read: values that are nested deeply,
+// halves of surrogate pairs, and, as names of properties in PHP, names that begin with NUL.
+func plain(data []byte) bool {
+	if !bytes.Contains(data, []byte(`\u`)) && bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) <= maxDepth {
+		return true // nearly all
+	}
+	depth := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '[', '{':
+			if depth++; depth > maxDepth {
+				return false
+			}
+		case ']', '}':
+			depth--
+		case '"':
+			end, ok := plainString(data, i)
+			if !ok {
+				return false
+			}
+			i = end
+		}
+	}
+	return true
+}
+
+// plainString is plain for a string or name that begins at a place. It returns the place of its end.
+func plainString(data []byte, begin int) (end int, ok bool) {
+	i, nul := begin+1, false
+	for data[i] != '"' {
+		if data[i] != '\\' {
+			i++
+			continue
+		}
+		r, escaped := codeUnit(data[i:])
+		switch {
+		case !escaped:
+			i += 2
+			continue
+		case utf16.IsSurrogate(r):
+			low, _ := codeUnit(data[i+6:])
+			if utf16.DecodeRune(r, low) == '\uFFFD' {
+				return i, false
+			}
+			i += 6
+		case r == 0 && i == begin+1:
+			nul = true
+		}
+		i += 6
+	}
+	return i, !nul || !bytes.HasPrefix(bytes.TrimLeft(data[i+1:], " \t\r\n"), []byte(":"))
+}
+
+// codeUnit reads an escape such as \u00e4.
+func codeUnit(data []byte) (rune, bool) {
+	if len(data) < 6 || data[0] != '\\' || data[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(data[2:6]), 16, 16)
+	return rune(n), err == nil
+}
