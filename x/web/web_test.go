@@ -97,6 +97,33 @@ func TestPartsUnderARootPath(t *testing.T) {
 	}
 }
 
+// Who is sent on stays under the root path, with what was asked.
+func TestRedirectsStayUnderTheRootPath(t *testing.T) {
+	t.Parallel()
+	for _, root := range []string{"", "/ops/tasks"} {
+		h := newHandler(t, root)
+		for path, want := range map[string]string{
+			"//tasks?queue=a": "/tasks?queue=a", "/x/../queue?queue=a": "/queue?queue=a", "//evil.example/": "/evil.example/",
+			"/static//x.css": "/static/x.css", "/a/./%2e%2e/b": "/b",
+		} {
+			r := httptest.NewRequest(http.MethodGet, "http://localhost:8080"+root+path, nil)
+			r.RemoteAddr = "127.0.0.1:5000"
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if got := w.Header().Get("Location"); w.Code != http.StatusTemporaryRedirect || got != root+want {
+				t.Errorf("%s%s: %d to %q, want %q", root, path, w.Code, got, root+want)
+			}
+		}
+	}
+	h := newHandler(t, "/ops")
+	r := httptest.NewRequest(http.MethodGet, "http://localhost:8080/ops?a=b", nil)
+	r.RemoteAddr = "127.0.0.1:5000"
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Header().Get("Location") != "/ops/?a=b" {
+		t.Errorf("/ops?a=b is sent to %q", w.Header().Get("Location"))
+	}
+}
+
 func TestOutsideOfTheRootPathIsNothing(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t, "/ops")

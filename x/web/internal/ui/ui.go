@@ -5,6 +5,9 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/asynq-go/asynq"
@@ -132,8 +135,18 @@ func (u *UI) route() {
 	}))
 }
 
-// ServeHTTP serves a request whose path has the root path stripped.
+// ServeHTTP serves a request whose path has the root path stripped. A path that must be cleaned is sent back under the root: the mux
+// knows nothing of it.
 func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	clean := path.Clean("/" + r.URL.Path)
+	if strings.HasSuffix(r.URL.Path, "/") && clean != "/" {
+		clean += "/"
+	}
+	if clean != r.URL.Path {
+		target := url.URL{Path: u.Root + clean, RawQuery: r.URL.RawQuery}
+		http.Redirect(w, r, target.String(), http.StatusTemporaryRedirect)
+		return
+	}
 	u.mux.ServeHTTP(w, r)
 }
 
