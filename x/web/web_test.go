@@ -124,6 +124,34 @@ func TestRedirectsStayUnderTheRootPath(t *testing.T) {
 	}
 }
 
+func TestMethodsThatPagesDoNotKnow(t *testing.T) {
+	t.Parallel()
+	h := newHandler(t, "/ops")
+	for _, c := range []struct {
+		method, path string
+		status       int
+		allow        string
+	}{
+		{"POST", "/", 405, "GET, HEAD, OPTIONS"},
+		{"POST", "/queues", 405, "GET, HEAD, OPTIONS"},
+		{"DELETE", "/queue", 405, "GET, HEAD, POST, OPTIONS"},
+		{"PUT", "/theme", 405, "POST, OPTIONS"},
+		{"POST", "/events", 405, "GET, OPTIONS"},
+		{"GET", "/theme", 405, "POST, OPTIONS"},
+		{"OPTIONS", "/task", 204, "GET, HEAD, POST, OPTIONS"},
+		{"DELETE", "/nothing", 404, ""},
+		{"OPTIONS", "/nothing", 404, ""},
+	} {
+		r := httptest.NewRequest(c.method, "http://localhost:8080/ops"+c.path, nil)
+		r.RemoteAddr = "127.0.0.1:5000"
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.status || w.Header().Get("Allow") != c.allow {
+			t.Errorf("%s %s: %d, Allow %q; want %d, %q", c.method, c.path, w.Code, w.Header().Get("Allow"), c.status, c.allow)
+		}
+	}
+}
+
 func TestOutsideOfTheRootPathIsNothing(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t, "/ops")
