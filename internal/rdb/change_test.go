@@ -237,28 +237,37 @@ func TestChangesOfManyTasks(t *testing.T) {
 	})
 }
 
-// Tasks that are deep in a long list are searched for in calls of a bounded size, and those at its ends are not searched for.
+// Tasks that are deep in a long list are searched for in calls of a bounded size. Those at its ends are not searched for, nor those that
+// are near one that was found.
 func TestChangesInALongList(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx := context.Background()
 		b, recorded := recordingBroker(t, r)
 		r.AllowViolations()
 		key := b.Keys("q").Pending()
-		last, middle, first := r.Enqueue(t, "q", 40), r.Enqueue(t, "q", 8), r.Enqueue(t, "q", 40)
+		last, apart, middle, first := r.Enqueue(t, "q", 40), r.Enqueue(t, "q", 8), r.Enqueue(t, "q", 80), r.Enqueue(t, "q", 40)
 		// IDs without a task in between: enqueueing so many would take long.
 		filler := make([]string, 30_000)
 		for i := range filler {
 			filler[i] = fmt.Sprint("filler", i)
 		}
 		must(t, r.Client().Del(ctx, key))
-		for id := range slices.Chunk(slices.Concat(first, filler, middle, filler, last), 10_000) {
+		want := slices.Concat(filler, filler)
+		list := slices.Concat(first, filler, filler, last)
+		for n, id := range middle {
+			list = slices.Insert(list, 20_000+100*n, id)
+		}
+		for n, id := range apart {
+			list = slices.Insert(list, 500+7000*n, id)
+		}
+		for id := range slices.Chunk(list, 10_000) {
 			must(t, r.Client().RPush(ctx, key, id))
 		}
 		for name, tt := range map[string]struct {
 			ids   []string
 			calls int
 		}{
-			"last": {last, 1}, "first": {first, 1}, "middle": {middle, 3},
+			"last": {last, 1}, "first": {first, 1}, "middle": {middle, 1}, "apart": {apart, 2},
 		} {
 			before := len(recorded.calls["delete_tasks"])
 			codes, err := b.DeleteTasks(ctx, "q", tt.ids)
@@ -269,10 +278,59 @@ func TestChangesInALongList(t *testing.T) {
 				t.Errorf("%s: %d calls, want %d", name, calls, tt.calls)
 			}
 		}
-		if got := r.Client().LLen(ctx, key).Val(); got != 60_000 {
-			t.Errorf("%d tasks are left, want 60000", got)
+		if got := r.Client().LRange(ctx, key, 0, -1).Val(); !slices.Equal(got, want) {
+			t.Errorf("%d tasks are left, want %d in the order that they were in", len(got), len(want))
 		}
 	})
+}
+
+// IDs of which no task is left, as a second change of the same tasks finds them, are no reason to search a long list for each.
+func TestChangesOfTasksThatAreGoneFromALongList(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		r.AllowViolations()
+		ctx, b := context.Background(), r.Broker()
+		key := b.Keys("q").Pending()
+		r.Enqueue(t, "q", 1)
+		filler := make([]string, 50_000)
+		for i := range filler {
+			filler[i] = fmt.Sprint("filler", i)
+		}
+		for id := range slices.Chunk(filler, 10_000) {
+			must(t, r.Client().RPush(ctx, key, id))
+		}
+		before := searches(ctx, r)
+		gone := make([]string, 250)
+		for i := range gone {
+			gone[i] = fmt.Sprint("gone", i)
+		}
+		codes, err := b.DeleteTasksIn(ctx, "q", wire.StatePending, "", slices.Concat(gone, filler[20_000:20_250]))
+		if err != nil || slices.ContainsFunc(codes, func(c rdb.Code) bool { return c != rdb.CodeGone }) {
+			t.Errorf("codes %v, error %v", codes, err)
+		}
+		if n := searches(ctx, r) - before; n > 10 {
+			t.Errorf("the list was searched %d times", n)
+		}
+		codes, err = b.DeleteTasksIn(ctx, "q", wire.StatePending, "", filler[20_000:20_250])
+		if err != nil || slices.ContainsFunc(codes, func(c rdb.Code) bool { return c != rdb.CodeGone }) {
+			t.Errorf("codes %v, error %v", codes, err)
+		}
+		if got, want := r.Client().LLen(ctx, key).Val(), int64(1+50_000-250); got != want {
+			t.Errorf("%d entries are left, want %d: IDs without a task that are there are taken out", got, want)
+		}
+	})
+}
+
+// searches is how many LREM and LPOS there have been; 0 where Redis does not tell.
+func searches(ctx context.Context, r *redistest.Redis) (n int) {
+	for line := range strings.Lines(r.Client().Info(ctx, "commandstats").Val()) {
+		for _, name := range []string{"lrem", "lpos"} {
+			var calls int
+			if _, err := fmt.Sscanf(line, "cmdstat_"+name+":calls=%d,", &calls); err == nil {
+				n += calls
+			}
+		}
+	}
+	return n
 }
 
 // What is broken about one task, or what it needs, holds up no other.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -83,7 +84,8 @@ func under(root string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == root:
-			http.Redirect(w, r, root+"/", http.StatusMovedPermanently)
+			target := url.URL{Path: root + "/", RawQuery: r.URL.RawQuery}
+			http.Redirect(w, r, target.String(), http.StatusMovedPermanently)
 		case strings.HasPrefix(r.URL.Path, root+"/"):
 			inside.ServeHTTP(w, r)
 		default:

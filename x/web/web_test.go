@@ -97,6 +97,61 @@ func TestPartsUnderARootPath(t *testing.T) {
 	}
 }
 
+// Who is sent on stays under the root path, with what was asked.
+func TestRedirectsStayUnderTheRootPath(t *testing.T) {
+	t.Parallel()
+	for _, root := range []string{"", "/ops/tasks"} {
+		h := newHandler(t, root)
+		for path, want := range map[string]string{
+			"//tasks?queue=a": "/tasks?queue=a", "/x/../queue?queue=a": "/queue?queue=a", "//evil.example/": "/evil.example/",
+			"/static//x.css": "/static/x.css", "/a/./%2e%2e/b": "/b",
+		} {
+			r := httptest.NewRequest(http.MethodGet, "http://localhost:8080"+root+path, nil)
+			r.RemoteAddr = "127.0.0.1:5000"
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if got := w.Header().Get("Location"); w.Code != http.StatusTemporaryRedirect || got != root+want {
+				t.Errorf("%s%s: %d to %q, want %q", root, path, w.Code, got, root+want)
+			}
+		}
+	}
+	h := newHandler(t, "/ops")
+	r := httptest.NewRequest(http.MethodGet, "http://localhost:8080/ops?a=b", nil)
+	r.RemoteAddr = "127.0.0.1:5000"
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Header().Get("Location") != "/ops/?a=b" {
+		t.Errorf("/ops?a=b is sent to %q", w.Header().Get("Location"))
+	}
+}
+
+func TestMethodsThatPagesDoNotKnow(t *testing.T) {
+	t.Parallel()
+	h := newHandler(t, "/ops")
+	for _, c := range []struct {
+		method, path string
+		status       int
+		allow        string
+	}{
+		{"POST", "/", 405, "GET, HEAD, OPTIONS"},
+		{"POST", "/queues", 405, "GET, HEAD, OPTIONS"},
+		{"DELETE", "/queue", 405, "GET, HEAD, POST, OPTIONS"},
+		{"PUT", "/theme", 405, "POST, OPTIONS"},
+		{"POST", "/events", 405, "GET, OPTIONS"},
+		{"GET", "/theme", 405, "POST, OPTIONS"},
+		{"OPTIONS", "/task", 204, "GET, HEAD, POST, OPTIONS"},
+		{"DELETE", "/nothing", 404, ""},
+		{"OPTIONS", "/nothing", 404, ""},
+	} {
+		r := httptest.NewRequest(c.method, "http://localhost:8080/ops"+c.path, nil)
+		r.RemoteAddr = "127.0.0.1:5000"
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.status || w.Header().Get("Allow") != c.allow {
+			t.Errorf("%s %s: %d, Allow %q; want %d, %q", c.method, c.path, w.Code, w.Header().Get("Allow"), c.status, c.allow)
+		}
+	}
+}
+
 func TestOutsideOfTheRootPathIsNothing(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t, "/ops")

@@ -19,7 +19,7 @@
 --            already, or completed), LATER or BROKEN; STALE if a later call of the sender was executed
 -- BOUND      500 tasks, and as many trimmed
 --
--- IDs that are GONE or LOST are taken out of where they were found.
+-- IDs that are GONE or LOST are taken out of where they were found, as depart does.
 -- include: codes fields clock locks purge archive answers change
 
 local codes = answered(KEYS[6], ARGV[2], #KEYS - 6)

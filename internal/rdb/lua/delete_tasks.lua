@@ -18,7 +18,8 @@
 --            STALE if a later call of the sender was executed
 -- BOUND      500 tasks
 --
--- IDs that are GONE or LOST are taken out of where they were found. Without tasks it only takes the name of an empty group away.
+-- IDs that are GONE or LOST are taken out of where they were found, as depart does. Without tasks it only takes the name of an empty
+-- group away.
 -- include: codes fields locks answers change
 
 local codes = answered(KEYS[7], ARGV[2], #KEYS - 7)

@@ -20,7 +20,7 @@
 --             already), LATER or BROKEN (its group's key is of another type); STALE if a later call of the sender was executed
 -- BOUND       500 tasks
 --
--- IDs that are GONE or LOST are taken out of where they were found.
+-- IDs that are GONE or LOST are taken out of where they were found, as depart does.
 -- include: codes fields clock mark gather answers change
 
 local codes = answered(KEYS[9], ARGV[2], #KEYS - 9)
@@ -28,7 +28,7 @@ if codes then
   return codes
 end
 local q = {
-  pending = KEYS[1], groups = KEYS[6], prefix = ARGV[1], n = #KEYS - 9, from = ARGV[3], group = ARGV[4],
+  groups = KEYS[6], prefix = ARGV[1], n = #KEYS - 9, from = ARGV[3], group = ARGV[4],
   sets = { scheduled = KEYS[2], retry = KEYS[3], archived = KEYS[4], completed = KEYS[5] },
 }
 redis.call("LLEN", KEYS[1])

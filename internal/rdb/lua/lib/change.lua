@@ -1,7 +1,7 @@
 -- What the changes from outside have in common: of tasks that nobody works on, wherever they are. q tells the script's keys and where
 -- the caller found the IDs:
 --
---   pending, groups    keys
+--   pending, groups    keys; without pending, pending tasks stay where they are
 --   sets               the keys of sorted sets, by the state that they stand for
 --   prefix             of the group keys
 --   n                  number of tasks of the call
@@ -16,9 +16,12 @@ local function collection(q, state, group)
   return q.sets[state]
 end
 
--- reach(q, id) says from which side the ID is taken out of pending: 1 or -1. Both ends are read once; elsewhere LREM has to search. It
--- returns nil when the searches of this call are as many entries as Redis passes over in about 3 ms: there is always one.
-local function reach(q, id)
+-- reach(q, at) finds the ID in pending: at.side is the end that it is near, 1 or -1, at.index its index if it is near neither; without
+-- both it is not there. Both ends are read once. Elsewhere the first ID is searched for, and up to 10,000 entries behind it are read: a
+-- caller that goes through the list, latest first, has most of the others there. It returns false when the searches of this call are as
+-- many entries as Redis passes over in about 3 ms: there is always one.
+local function reach(q, at)
+  local id = at.id
   if not q.left then
     q.left, q.right, q.searched = {}, {}, 0
     for _, other in ipairs(redis.call("LRANGE", q.pending, 0, 2 * q.n - 1)) do
@@ -30,14 +33,31 @@ local function reach(q, id)
     q.length = redis.call("LLEN", q.pending)
   end
   if q.right[id] then
-    return -1
+    at.side = -1
+    return true
   elseif q.left[id] then
-    return 1
+    at.side = 1
+    return true
+  end
+  while q.behind and not q.behind[id] and q.pages > 0 do
+    local page = redis.call("LRANGE", q.pending, q.next, q.next + 999)
+    for n, other in ipairs(page) do
+      q.behind[other] = q.behind[other] or q.next + n - 1
+    end
+    q.pages, q.next = #page > 0 and q.pages - 1 or 0, q.next + #page
+  end
+  at.index = q.behind and q.behind[id]
+  if at.index then
+    return true
   elseif q.searched > 0 and q.searched + q.length > 200000 then
-    return nil
+    return false
   end
   q.searched = q.searched + q.length
-  return -1
+  at.index = redis.call("LPOS", q.pending, id) or nil
+  if at.index and not q.behind then
+    q.behind, q.pages, q.next = { [id] = at.index }, 10, at.index + 1
+  end
+  return true
 end
 
 -- locate(q, task, id) finds a task: OK, and where it is. It is LOST if it is not in the state that the caller found its ID in. It only
@@ -54,8 +74,7 @@ local function locate(q, task, id)
   end
   local at = { id = id, task = task, state = state, group = group, lock = f[3], key = collection(q, state, group) }
   if state == "pending" then
-    at.side = reach(q, id)
-    return at.side and OK or LATER, at
+    return (not q.pending or reach(q, at)) and OK or LATER, at
   elseif state == "aggregating" then
     local score = redis.pcall("ZSCORE", at.key, id)
     if type(score) == "table" then
@@ -71,17 +90,43 @@ local function locate(q, task, id)
   return OK, at
 end
 
+-- pluck(q, out) takes located tasks out of pending. Those in the middle are overwritten by a text that is no ID, and one LREM takes
+-- all of these out: one for each would scan the list as often. LTRIM changes nothing here, but works when Redis is full; after it all
+-- writes do.
+local function pluck(q, out)
+  local holes, first, last = 0, q.length, 0
+  for _, at in ipairs(out) do
+    if at.index then
+      if holes == 0 then
+        redis.call("LTRIM", q.pending, 0, -1)
+      end
+      redis.call("LSET", q.pending, at.index, "asynq: struck out")
+      holes, first, last = holes + 1, math.min(first, at.index), math.max(last, at.index)
+    end
+  end
+  if holes > 0 then
+    redis.call("LREM", q.pending, last < q.length - first and holes or -holes, "asynq: struck out")
+  end
+  for _, at in ipairs(out) do
+    if at.side then
+      redis.call("LREM", q.pending, at.side, at.id)
+    end
+  end
+end
+
 -- depart(q, out, strays) takes located tasks out of where they are, and IDs that have no task there out of where the caller found
--- them. A group that is left empty loses its name. All writes are such as work when Redis is full.
+-- them, but for those in the middle of pending for which there is no time: whoever fetches these drops them. A group that is left empty
+-- loses its name. All writes are such as work when Redis is full.
 local function depart(q, out, strays)
   local ids, groups = {}, {}
   local function collect(key, id)
     ids[key] = ids[key] or {}
     table.insert(ids[key], id)
   end
+  local waiting = {}
   for _, at in ipairs(out) do
     if at.state == "pending" then
-      redis.call("LREM", q.pending, at.side, at.id)
+      waiting[#waiting + 1] = at
     elseif at.key then
       collect(at.key, at.id)
     end
@@ -91,12 +136,14 @@ local function depart(q, out, strays)
   end
   local home = collection(q, q.from, q.group)
   for _, id in ipairs(strays) do
-    if q.from == "pending" then
-      redis.call("LREM", q.pending, -1, id)
+    local at = { id = id }
+    if q.from == "pending" and q.pending and reach(q, at) then
+      waiting[#waiting + 1] = at
     elseif home then
       collect(home, id)
     end
   end
+  pluck(q, waiting)
   for key, members in pairs(ids) do
     redis.call("ZREM", key, unpack(members))
   end

@@ -234,7 +234,7 @@ func TestQueues(t *testing.T) {
 			{Name: "mail", Info: &asynq.QueueInfo{Queue: "mail", Pending: 9}, Rate: poll.Rate{Known: true, Processed: 1.5}},
 			{Name: "bad", Err: errors.New("gone")},
 		},
-		Redis:  poll.Redis{Version: "7.0"},
+		Redis:  poll.Redis{Version: "7.0", Nodes: []poll.Node{{}}},
 		Health: []poll.Verdict{{Severity: poll.Warning, Queue: "mail", Kind: "slow", Text: "slow"}, {Severity: poll.Notice, Kind: "x"}},
 	}
 	s.want(200, "GET", "/queues", "").into(&list)
@@ -252,7 +252,11 @@ func TestQueues(t *testing.T) {
 	if health.Status != "trouble" || health.Redis != "silent" {
 		t.Errorf("%+v", health)
 	}
-	s.want(200, "GET", "/redis", "")
+	s.want(200, "GET", "/redis", "") // as it was
+	polled.snapshot.Redis = poll.Redis{}
+	if problem := s.want(503, "GET", "/redis", ""); !strings.Contains(string(problem.body), "silent") {
+		t.Errorf("%s", problem.body)
+	}
 
 	var q Queue
 	for _, paused := range []bool{true, true, false, false} {

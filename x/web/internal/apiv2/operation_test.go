@@ -77,6 +77,20 @@ func TestOperationsAskForLeave(t *testing.T) {
 	s.want(403, "DELETE", "/operations/"+op.ID, "")
 }
 
+// TestSeriesThatAreNotKept has a queue that the poller does not keep numbers of.
+func TestSeriesThatAreNotKept(t *testing.T) {
+	s := newSite(t, func(c *Config) { c.History = func(string, []string, time.Duration) *Series { return nil } })
+	s.many(1, "mail", "a")
+	for _, path := range []string{"/queues/mail/series", "/series?metric=pending"} {
+		var got Series
+		if s.want(200, "GET", path, "").into(&got); got.Times == nil || len(got.Times) > 0 || got.Values == nil {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
+	s.want(404, "GET", "/queues/nope/series", "")
+	s.want(400, "GET", "/series?metric=bogus", "")
+}
+
 // TestEveryRoute calls each route, asks whether it has asked for leave with the right verb, and holds its answer against the document.
 func TestEveryRoute(t *testing.T) {
 	s := newSite(t, func(c *Config) {

@@ -262,8 +262,13 @@ func (c *call) series() (any, error) {
 		return nil, problemf(http.StatusServiceUnavailable, kindUnavailable, "this server keeps no series")
 	}
 	s := c.api.History(c.queue(), c.strs("metric"), time.Duration(c.num("span"))*time.Second)
-	if s == nil {
-		return nil, problemf(http.StatusNotFound, kindQueue, "there are no series of queue %q", c.queue())
+	if s == nil { // of a queue that the poller does not know, or not yet
+		if c.queue() != "" {
+			if _, err := c.theQueue(); err != nil {
+				return nil, err
+			}
+		}
+		s = &Series{Times: []int64{}, Values: map[string][]*float64{}}
 	}
 	return s, nil
 }

@@ -1,6 +1,7 @@
 package apiv2
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -231,6 +232,9 @@ func (c *call) getRedis() (any, error) {
 		return nil, unseen()
 	}
 	r := s.Redis
+	if err := cmp.Or(s.Err, s.Problems.Redis); err != nil && len(r.Nodes) == 0 { // nor has it ever answered: there is nothing of before
+		return nil, err
+	}
 	return Redis{
 		r.Version, r.Mode, r.Uptime.Seconds(), r.Memory, r.MemoryPeak, r.MaxMemory, r.MaxMemoryPolicy, r.FragmentationPct, r.Clients,
 		r.BlockedClients, r.OpsPerSecond, r.Keys,

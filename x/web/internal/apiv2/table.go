@@ -6,6 +6,7 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/filter"
 	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/poll"
 )
 
 // Parameters that several routes have.
@@ -47,7 +48,7 @@ func (a *api) table() []*route {
 		{method: "GET", path: "/queues/{queue}/history", id: "queueHistory", tag: "Queues", doc: "Tells how many attempts ended on each of the last days.",
 			params: []param{{name: "days", kind: "integer", min: 1, max: 90, def: 7, doc: "How many UTC days."}},
 			out:    &Days{}, handle: (*call).queueHistory, problems: []int{404, 503}},
-		{method: "GET", path: "/queues/{queue}/series", id: "queueSeries", tag: "Queues", doc: "Tells how numbers of a queue have changed since this server started.",
+		{method: "GET", path: "/queues/{queue}/series", id: "queueSeries", tag: "Queues", doc: "Tells how numbers of a queue have changed since this server started. They are empty for a queue that is new, and for those beyond the first 1,000.",
 			params: seriesParams(), out: &Series{}, handle: (*call).series, problems: []int{404, 503}},
 		{method: "GET", path: "/series", id: "series", tag: "Queues", doc: "Tells how the numbers of all queues together have changed since this server started.",
 			params: seriesParams(), out: &Series{}, handle: (*call).series, problems: []int{404, 503}},
@@ -129,7 +130,7 @@ func (a *api) table() []*route {
 
 func seriesParams() []param {
 	return []param{
-		{name: "metric", kind: "string", list: true, doc: "Only these: processed, failed, pending, active, retry, scheduled, archived, latency …"},
+		{name: "metric", kind: "string", list: true, enum: poll.MetricNames(), doc: "Only these."},
 		{name: "span", kind: "integer", min: 10, max: 3 * 24 * 3600, def: 600, doc: "How many seconds back."},
 	}
 }

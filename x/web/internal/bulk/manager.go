@@ -33,7 +33,7 @@ const (
 // Config is what a Manager needs.
 type Config struct {
 	Inspector *asynq.Inspector
-	Parallel  int              // operations that run at once; 0: 4
+	Parallel  int              // operations that run at once, of those by filter and of those by ID each; 0: 4
 	Keep      time.Duration    // for which ended operations are remembered; 0: an hour
 	Now       func() time.Time // nil: time.Now
 	Logger    *slog.Logger     // nil: slog.Default()
@@ -45,11 +45,12 @@ type Config struct {
 // Manager carries operations out, each in the background, and remembers those that have ended for a while. It is safe for concurrent
 // use.
 type Manager struct {
-	cfg   Config
-	slots chan struct{}
-	ctx   context.Context // of all operations
-	stop  context.CancelCauseFunc
-	open  sync.WaitGroup
+	cfg    Config
+	slots  chan struct{}   // of operations by filter
+	picked chan struct{}   // of those by ID: somebody waits for these, and they are soon done
+	ctx    context.Context // of all operations
+	stop   context.CancelCauseFunc
+	open   sync.WaitGroup
 
 	mu      sync.Mutex
 	closed  bool
@@ -80,7 +81,7 @@ func New(cfg Config) *Manager {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	m := &Manager{cfg: cfg, slots: make(chan struct{}, cfg.Parallel), changed: make(chan struct{})}
+	m := &Manager{cfg: cfg, slots: make(chan struct{}, cfg.Parallel), picked: make(chan struct{}, cfg.Parallel), changed: make(chan struct{})}
 	m.ctx, m.stop = context.WithCancelCause(context.Background())
 	return m
 }

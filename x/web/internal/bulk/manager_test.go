@@ -289,6 +289,37 @@ func TestCancelAndClose(t *testing.T) {
 	}
 }
 
+// Those who picked tasks do not wait for changes of all tasks that match.
+func TestPickedTasksDoNotWaitForAll(t *testing.T) {
+	t.Parallel()
+	held, release := make(chan struct{}), make(chan struct{})
+	s := newSite(t, func(c *bulk.Config) {
+		c.Parallel = 1
+		c.Seen = func(task *asynq.TaskInfo) *asynq.TaskInfo {
+			held <- struct{}{}
+			<-release
+			return task
+		}
+	})
+	s.enqueue(2)
+	all, err := s.Start("", bulk.Spec{Kind: bulk.Delete, Queue: "default", State: "pending", Filter: "payload:x"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-held // the only slot
+	if op := s.run(bulk.Spec{Kind: bulk.Delete, Queue: "default", IDs: []string{"t0"}}); op.Changed != 1 {
+		t.Errorf("%+v", op)
+	}
+	s.Cancel(all.ID)
+	go func() {
+		for range held { // until the operation has ended
+		}
+	}()
+	close(release)
+	s.Wait(context.Background(), all.ID)
+	close(held)
+}
+
 func TestForgets(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

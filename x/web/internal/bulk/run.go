@@ -41,9 +41,13 @@ func (m *Manager) work(ctx context.Context, op *operation) {
 
 // turn waits for the operation's turn and makes its changes.
 func (m *Manager) turn(ctx context.Context, op *operation) (err error) {
+	slots := m.slots
+	if len(op.plan.IDs) > 0 {
+		slots = m.picked
+	}
 	select {
-	case m.slots <- struct{}{}:
-		defer func() { <-m.slots }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -2,6 +2,7 @@ package poll
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -40,6 +41,9 @@ func (m Metric) String() string {
 	}
 	return metricNames[m]
 }
+
+// MetricNames are the names of all metrics.
+func MetricNames() []string { return slices.Clone(metricNames[:]) }
 
 // ParseMetric finds a metric by its name.
 func ParseMetric(name string) (Metric, bool) {

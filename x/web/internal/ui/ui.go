@@ -5,6 +5,9 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/asynq-go/asynq"
@@ -102,8 +105,11 @@ func (u *UI) route() {
 		"/redis":      u.redis,
 		"/settings":   u.settings,
 	}
-	for path, page := range pages {
-		u.mux.HandleFunc("GET "+path, u.page(page))
+	methods := map[string][]string{"/events": {http.MethodGet}, "/series": {http.MethodGet, http.MethodHead}, "/download": {http.MethodGet, http.MethodHead}}
+	for at, page := range pages {
+		u.mux.HandleFunc("GET "+at, u.page(page))
+		at = strings.TrimSuffix(at, "{$}")
+		methods[at] = []string{http.MethodGet, http.MethodHead}
 	}
 	changes := map[string]func(http.ResponseWriter, *http.Request) (*view, error){
 		"/queue": u.changeQueue,
@@ -120,20 +126,42 @@ func (u *UI) route() {
 		"/schedule":  u.changeSchedule,
 		"/settings":  u.changeSettings,
 	}
-	for path, change := range changes {
-		u.mux.HandleFunc("POST "+path, u.change(change))
+	for at, change := range changes {
+		u.mux.HandleFunc("POST "+at, u.change(change))
+		methods[at] = append(methods[at], http.MethodPost)
 	}
 	u.mux.HandleFunc("GET /events", u.events)
 	u.mux.HandleFunc("GET /series", u.series)
 	u.mux.HandleFunc("GET /download", u.download)
 	u.mux.Handle("GET /static/", http.StripPrefix("/static/", assets))
-	u.mux.HandleFunc("/", u.page(func(r *http.Request) (*view, error) {
-		return nil, notFound("There is no page %s.", r.URL.Path)
-	}))
+	none := u.page(func(r *http.Request) (*view, error) { return nil, notFound("There is no page %s.", r.URL.Path) })
+	u.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		known := methods[r.URL.Path]
+		if known == nil {
+			none(w, r)
+			return
+		}
+		w.Header().Set("Allow", strings.Join(append(known[:len(known):len(known)], http.MethodOptions), ", "))
+		if r.Method == http.MethodOptions {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		u.Failure(w, r, http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed), "This page does not know the method "+r.Method+".")
+	})
 }
 
-// ServeHTTP serves a request whose path has the root path stripped.
+// ServeHTTP serves a request whose path has the root path stripped. A path that must be cleaned is sent back under the root: the mux
+// knows nothing of it.
 func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	clean := path.Clean("/" + r.URL.Path)
+	if strings.HasSuffix(r.URL.Path, "/") && clean != "/" {
+		clean += "/"
+	}
+	if clean != r.URL.Path {
+		target := url.URL{Path: u.Root + clean, RawQuery: r.URL.RawQuery}
+		http.Redirect(w, r, target.String(), http.StatusTemporaryRedirect)
+		return
+	}
 	u.mux.ServeHTTP(w, r)
 }
 
