@@ -56,7 +56,7 @@ async function draw(figure) {
     axes: [
       { ...axis, size: 22, gap: 6, space: 70, values: (u, ticks) => ticks.map((n) => (within(u, n) ? clock(n) : "")) },
       {
-        ...axis, gap: 8, space: 32, incrs: steps[figure.dataset.unit],
+        ...axis, gap: 8, space: 24, incrs: steps[figure.dataset.unit],
         size: (_, labels) => Math.max(34, ...(labels ?? []).map((label) => 6.3 * label.length + 12)),
         values: (_, ticks, _axis, _space, step) => ticks.map((n) => tick(n, step, figure.dataset.unit)),
       },
