@@ -59,7 +59,7 @@ vendor-web: ## fetch the scripts and the font of the web UI again, in the versio
 	@bash x/web/vendor.sh x/browser/axe.list x/browser/axe
 
 .PHONY: pictures
-pictures: ## take the pictures of the web UI in docs/images anew (needs chromium; three minutes)
+pictures: ## take the pictures of the web UI in docs/images anew (needs chromium; five minutes)
 	@go test -count=1 -run '^TestPictures$$' ./x/browser -pictures $(CURDIR)/docs/images
 
 .PHONY: cover

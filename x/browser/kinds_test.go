@@ -68,7 +68,7 @@ func TestSettings(t *testing.T) {
 	b.visit("/settings")
 	b.click(".options label", "Dark")
 	b.click(`fieldset label`, "20")
-	b.click("main button", "Keep")
+	b.click("main button", "Save")
 	b.says("The settings are kept, in this browser.")
 	b.until(`document.documentElement.dataset.theme === "dark"`)
 	b.visit(q("/schedule", "id", id))
@@ -76,7 +76,7 @@ func TestSettings(t *testing.T) {
 	b.accessible("dark by choice")
 	b.visit("/settings")
 	b.until(`document.querySelector("input[name=theme][value=dark]").checked && document.querySelector("input[name=size][value='20']").checked`)
-	b.click("main button", "As at first")
+	b.click("main button", "Back to the defaults")
 	b.says("All settings are as they were at first.")
 	b.until(`document.documentElement.dataset.theme === undefined`)
 }

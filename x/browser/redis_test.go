@@ -11,8 +11,8 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// startRedis starts a redis-server that keeps nothing and ends with the test.
-func startRedis(t *testing.T) asynq.RedisClientOpt {
+// startRedis starts a redis-server, with more arguments, that keeps nothing and ends with the test.
+func startRedis(t *testing.T, more ...string) asynq.RedisClientOpt {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		const why = "no redis-server on the PATH: install Redis 6.2 or newer"
@@ -26,7 +26,8 @@ func startRedis(t *testing.T) asynq.RedisClientOpt {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start(t, "redis-server", "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir())
+	args := []string{"--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir()}
+	start(t, "redis-server", append(args, more...)...)
 	listens(t, addr)
 	return asynq.RedisClientOpt{Addr: addr}
 }

@@ -53,9 +53,13 @@ func (u *UI) overview(r *http.Request) (*view, error) {
 	body.Table = plainTable(rows[:min(len(rows), mostRows)])
 
 	lines := u.lines("")
+	share := "no attempts"
+	if rate.Processed > 0 {
+		share = show.Percent(rate.Failed, rate.Processed) + " of attempts"
+	}
 	body.Figures = []figure{
 		{Name: "Processed", Value: show.PerSecond(rate.Processed), Unit: "/s", Note: "attempts that ended", Spark: spark("processed", lines.Values[poll.Processed])},
-		{Name: "Failed", Value: show.PerSecond(rate.Failed), Unit: "/s", Note: show.Percent(rate.Failed, rate.Processed) + " of attempts", Spark: spark("failed", lines.Values[poll.Failed])},
+		{Name: "Failed", Value: show.PerSecond(rate.Failed), Unit: "/s", Note: share, Spark: spark("failed", lines.Values[poll.Failed])},
 		{Name: "Pending", Value: show.Number(int64(waiting)), Note: "tasks that could run now", Spark: spark("pending", lines.Values[poll.Pending])},
 		{Name: "Latency", Value: show.Duration(oldest), Note: "wait of the oldest of them", Spark: spark("latency", lines.Values[poll.Latency])},
 	}

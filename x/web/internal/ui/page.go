@@ -158,9 +158,13 @@ func (u *UI) failure(r *http.Request, err error) *view {
 		status = http.StatusBadGateway
 		u.Logger.WarnContext(r.Context(), "web: Redis could not be asked", "path", r.URL.Path, "error", err)
 	}
+	title := cmp.Or(http.StatusText(status), "Ended")
+	if status == http.StatusBadGateway {
+		title = "Redis does not answer" // nobody sees a gateway
+	}
 	return &view{
-		Template: "error", Title: http.StatusText(status), Status: status, Still: true,
-		Body: failureBody{Status: status, Title: cmp.Or(http.StatusText(status), "Ended"), Text: sentence(err.Error())},
+		Template: "error", Title: title, Status: status, Still: true,
+		Body: failureBody{Status: status, Title: title, Text: sentence(err.Error())},
 	}
 }
 

@@ -186,7 +186,7 @@ func redisFacts(r poll.Redis, f nodeFields, now time.Time) []fact {
 		add("When full", r.MaxMemoryPolicy, note, class)
 	}
 	if r.MemoryPeak > 0 {
-		add("Memory at most", show.Bytes(r.MemoryPeak), "since Redis started", "")
+		add("Peak of memory", show.Bytes(r.MemoryPeak), "since Redis started", "")
 	}
 	if rss, ok := f.sum("used_memory_rss"); ok && r.Memory > 0 {
 		add("Fragmentation", strconv.FormatFloat(rss/float64(r.Memory), 'f', 2, 64), show.Bytes(int64(rss))+" taken from the system", "")

@@ -103,8 +103,11 @@ func (u *UI) types(r *http.Request) (*view, error) {
 		{"failed", "Failed", "n", func(a, b typeRow) int { return cmp.Compare(a.Failed(), b.Failed()) }},
 		{"share", "Share", "n", func(a, b typeRow) int { return cmp.Compare(share(a), share(b)) }},
 		{"hour", "Completed in 1h", "n", func(a, b typeRow) int { return cmp.Compare(a.LastHour, b.LastHour) }},
-		{"rate", "Attempts", "n", func(a, b typeRow) int { return cmp.Compare(rate(a), rate(b)) }},
-		{"took", "Takes", "n", func(a, b typeRow) int { return cmp.Compare(took(a), took(b)) }},
+	}
+	if body.Prometheus.Configured { // nobody else knows these
+		sorts = append(sorts,
+			sorting[typeRow]{"rate", "Attempts", "n", func(a, b typeRow) int { return cmp.Compare(rate(a), rate(b)) }},
+			sorting[typeRow]{"took", "Takes", "n", func(a, b typeRow) int { return cmp.Compare(took(a), took(b)) }})
 	}
 	if body.Columns, err = sortBy(u, r, body.Rows, sorts, "tasks"); err != nil {
 		return nil, err

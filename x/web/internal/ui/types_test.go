@@ -52,7 +52,7 @@ func TestTypesWithoutPrometheus(t *testing.T) {
 	s := newInsight(t, "")
 	s.put("a", &asynq.TaskRecord{State: asynq.TaskStateScheduled, Type: "mail"})
 	s.read()
-	if page := s.get("/types"); !strings.Contains(page.text("main"), "set PrometheusAddress") || page.rows()[0] != "mail 1 0 – 0 – 0 – –" {
+	if page := s.get("/types"); !strings.Contains(page.text("main"), "set PrometheusAddress") || page.rows()[0] != "mail 1 0 – 0 – 0" {
 		t.Errorf("it says %q", page.text("main"))
 	}
 	dead := newInsightDead(t)

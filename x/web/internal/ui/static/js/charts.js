@@ -7,7 +7,15 @@ const inks = {
   latency: "--scheduled", archived: "--archived", scheduled: "--scheduled", busy: "--active", redis_memory: "--scheduled", redis_ops: "--pending",
 };
 const charts = new Map(); // by figure
-const binary = Array.from({ length: 50 }, (_, n) => 2 ** n); // steps of an axis of bytes
+
+// steps are what the ticks of an axis are apart, by unit: nobody counts half a task, and minutes have 60 seconds.
+const tens = (from) => Array.from({ length: 13 }, (_, n) => [1, 2, 5].map((step) => step * 10 ** (n + from))).flat();
+const steps = {
+  "": tens(0),
+  "/s": tens(-2),
+  s: [...tens(-3).filter((n) => n < 10), 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 21600, 43200, 86400, ...tens(0).map((n) => n * 172800)],
+  B: Array.from({ length: 50 }, (_, n) => 2 ** n),
+};
 
 export function drawCharts() {
   const figures = document.querySelectorAll("figure[data-chart]");
@@ -41,11 +49,18 @@ async function draw(figure) {
   const axis = { stroke: faint, grid, ticks: { show: false }, font: "11px Inter, system-ui, sans-serif" };
   const plot = new uPlot({
     ...size(figure),
-    padding: [10, 8, 0, 0],
+    padding: [8, 1, 0, 0],
     cursor: { y: false, points: { size: 7 }, sync: { key: "all" } },
     legend: { show: false },
-    scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-    axes: [{ ...axis, size: 28, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: figure.dataset.unit === "B" ? 62 : 46, ...(figure.dataset.unit === "B" ? { incrs: binary } : {}), values: (_, ticks) => ticks.map((n) => quantity(n, figure.dataset.unit.replace("/s", ""))) }],
+    scales: { y: { range: (_, low, high) => [0, (high > 0 ? high : 1) * 1.08] } },
+    axes: [
+      { ...axis, size: 22, gap: 6, space: 70, values: (u, ticks) => ticks.map((n) => (within(u, n) ? clock(n) : "")) },
+      {
+        ...axis, gap: 8, space: 24, incrs: steps[figure.dataset.unit],
+        size: (_, labels) => Math.max(34, ...(labels ?? []).map((label) => 6.3 * label.length + 12)),
+        values: (_, ticks, _axis, _space, step) => ticks.map((n) => tick(n, step, figure.dataset.unit)),
+      },
+    ],
     series: [{}, ...names.map((name) => ({
       label: name.replace("redis_", ""), stroke: colour(inks[name]), width: 1.6, points: { show: (u, i) => u.data[i].filter((v) => v != null).length < 3 }, fill: names.length === 1 ? colour(inks[name], 0.1) : undefined,
     }))],
@@ -111,6 +126,18 @@ function colour(name, opacity = 1) {
   return `rgb(${red} ${green} ${blue} / ${opacity})`;
 }
 
+// within is whether there is room for the label of a moment: one at the right edge would be cut off.
+function within(plot, moment) {
+  const { min, max } = plot.scales.x;
+  return ((max - moment) / (max - min)) * plot.width > 26;
+}
+
+// tick is a number on an axis with such steps, all of which have the same number of digits after the point.
+function tick(n, step, unit) {
+  if (unit === "/s") return n === 0 || Math.abs(n) >= 1000 ? short(n) : n.toFixed(step < 0.1 ? 2 : step < 1 ? 1 : 0);
+  return quantity(n, unit);
+}
+
 // clock is a moment of an axis: the time of the day, and at midnight the day.
 function clock(seconds) {
   const moment = new Date(seconds * 1000);
@@ -119,13 +146,25 @@ function clock(seconds) {
   return `${pad(moment.getHours())}:${pad(moment.getMinutes())}` + (moment.getSeconds() > 0 ? ":" + pad(moment.getSeconds()) : "");
 }
 
-// quantity is a number with its unit; bytes are counted in units of 1,024.
+// quantity is a number with its unit; bytes are counted in units of 1,024, and seconds become minutes, hours and days.
 function quantity(n, unit) {
+  if (unit === "s") return span(n);
   if (unit !== "B") return short(n) + unit;
   for (const prefix of ["", "Ki", "Mi", "Gi", "Ti"]) {
     if (Math.abs(n) < 1023.5 || prefix === "Ti") return (Number.isInteger(n) || n >= 99.95 ? Math.round(n) : n.toFixed(1)) + " " + prefix + "B";
     n /= 1024;
   }
+}
+
+function span(n) {
+  if (n > 0 && n < 1) return Math.round(n * 1000) + "ms";
+  if (n < 10) return (Number.isInteger(n) ? n : n.toFixed(1)) + "s";
+  n = Math.trunc(n);
+  for (const [size, name, small, smallName] of [[86400, "d", 3600, "h"], [3600, "h", 60, "m"], [60, "m", 1, "s"]]) {
+    const rest = Math.trunc((n % size) / small);
+    if (n >= size) return Math.trunc(n / size) + name + (rest > 0 ? ` ${rest}${smallName}` : "");
+  }
+  return n + "s";
 }
 
 function short(n) {

@@ -7,6 +7,7 @@ import { drawCharts } from "./charts.js";
 import { listenToKeys } from "./keys.js";
 import { pickTasks } from "./pick.js";
 import { goOnSearching } from "./search.js";
+import { showTab } from "./tabs.js";
 
 follow();
 answerQuestions();
@@ -15,3 +16,4 @@ drawCharts();
 listenToKeys();
 pickTasks();
 goOnSearching();
+showTab();

@@ -1,0 +1,7 @@
+// Brings the tab that one is at into sight, where there is no room for all of them.
+
+export function showTab() {
+  const tab = document.querySelector(".tabs [aria-current]");
+  const tabs = tab?.parentElement;
+  if (tabs && tabs.scrollWidth > tabs.clientWidth) tabs.scrollLeft = tab.offsetLeft - tabs.offsetLeft - (tabs.clientWidth - tab.offsetWidth) / 2;
+}
