@@ -34,6 +34,10 @@ var (
 	// ErrTaskNotFound says that the queue has no task with this ID.
 	ErrTaskNotFound = errors.New("task not found")
 
+	// ErrTaskChanged says that a task is not what the caller has seen of it: somebody else has changed it since. Look at it again, and
+	// then decide.
+	ErrTaskChanged = errors.New("task has changed")
+
 	// ErrScanLimit says that Inspector.Tasks has looked at as many tasks as TaskFilter.MaxScan allows, and that there are more.
 	ErrScanLimit = errors.New("asynq: more tasks than TaskFilter.MaxScan allows to look at: raise it, or narrow the filter")
 

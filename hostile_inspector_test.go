@@ -144,6 +144,15 @@ var hostileInspector = map[string]func(h *hostile){
 		h.refused(h.inspect.UpdateTaskPayload("default", "pending", []byte("new")), nil, "is not scheduled")
 		h.taken(h.inspect.UpdateTaskPayload("default", "later", nil))
 	},
+	"Inspector.ReplaceTaskPayload": func(h *hostile) {
+		ctx := context.Background()
+		h.noTask(func(queue, id string) error { return h.inspect.ReplaceTaskPayload(ctx, queue, id, nil, nil) })
+		h.refused(h.inspect.ReplaceTaskPayload(noContext, "default", "later", nil, nil), nil, "ctx must not be nil")
+		h.refused(h.inspect.ReplaceTaskPayload(ctx, "default", "pending", nil, []byte("new")), nil, "is not scheduled")
+		h.taken(h.inspect.UpdateTaskPayload("default", "later", nil))
+		h.refused(h.inspect.ReplaceTaskPayload(ctx, "default", "later", []byte("old"), []byte("new")), asynq.ErrTaskChanged)
+		h.taken(h.inspect.ReplaceTaskPayload(ctx, "default", "later", []byte{}, nil))
+	},
 	"Inspector.CancelProcessing": func(h *hostile) {
 		for _, id := range append(queueless(), "pending") {
 			h.taken(h.inspect.CancelProcessing(id))
