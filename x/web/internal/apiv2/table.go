@@ -67,7 +67,7 @@ func (a *api) table() []*route {
 			params: listed, out: &TaskList{}, handle: (*call).listTasks, problems: []int{404, 503}},
 		{method: "GET", path: taskPath, id: "getTask", tag: "Tasks", doc: "Tells all of a task.",
 			params: shown, out: &Task{}, handle: (*call).getTask, problems: []int{404, 503}},
-		{method: "PATCH", path: taskPath, id: "patchTask", tag: "Tasks", doc: "Changes the payload of a scheduled task, or when a task is processed. With If-Match it is refused if the task has changed since; that is asked right before, not in the same moment.",
+		{method: "PATCH", path: taskPath, id: "patchTask", tag: "Tasks", doc: "Changes the payload of a scheduled task, or when a task is processed. With If-Match it is refused if the task has changed since. The payload is compared in the same moment as it is replaced, all else right before.",
 			params: shown, body: &TaskPatch{}, example: json.RawMessage(`{"payload":{"value":{"user_id":43}},"next_process_at":"2030-01-01T00:00:00Z"}`),
 			out: &Task{}, handle: (*call).patchTask, problems: []int{404, 409, 412, 422, 503}},
 		{method: "DELETE", path: taskPath, id: "deleteTask", tag: "Tasks", doc: "Deletes a task that is not active.",
