@@ -2,6 +2,7 @@ package apiv2
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/filter"
@@ -31,8 +32,11 @@ func (a *api) table() []*route {
 	listed := []param{filterParam, stateParam, groupParam, cursorParam, limitParam, scanParam, asParam, sizeParam(listedPayload, 64<<10)}
 	everywhere := append([]param{queueParam}, listed...)
 	counted := []param{filterParam, queueParam, stateParam, {
-		name: "max_scan", kind: "integer", min: 1, max: 1_000_000, def: 20_000, doc: "How many tasks to look at at most.",
+		name: "max_scan", kind: "integer", min: 1, max: 1_000_000, def: 20_000,
+		doc: "How many tasks to look at at most: small queues are looked at whole, and large ones to the same depth.",
 	}}
+	failed := slices.Clone(counted)
+	failed[2].enum = []string{asynq.TaskStateRetry.String(), asynq.TaskStateArchived.String()}
 	shown := []param{asParam, sizeParam(shownPayload, maxPayload)}
 	routes := []*route{
 		{method: "GET", path: "/queues", id: "listQueues", tag: "Queues", doc: "Lists all queues, with their counts, rates and health.",
@@ -82,8 +86,8 @@ func (a *api) table() []*route {
 		{method: "POST", path: taskPath + "/clone", id: "cloneTask", tag: "Tasks", doc: "Enqueues a new task with the type, payload, headers and options of this one, but for those in the body.",
 			body: &Options{}, opt: true, example: json.RawMessage(`{"queue":"low"}`), status: 201,
 			out: &Task{}, handle: (*call).cloneTask, problems: []int{404, 409, 422, 503}},
-		{method: "GET", path: "/errors", id: "listErrors", tag: "Tasks", doc: "Groups the tasks that wait for a retry or are archived by what their errors have in common.",
-			params: counted, out: &Grouped[ErrorGroup]{}, handle: (*call).listErrors, problems: []int{503}},
+		{method: "GET", path: "/errors", id: "listErrors", tag: "Tasks", doc: "Groups the tasks that wait for a retry or are archived by their types and by what their errors have in common.",
+			params: failed, out: &Grouped[ErrorGroup]{}, handle: (*call).listErrors, problems: []int{503}},
 		{method: "GET", path: "/types", id: "listTypes", tag: "Tasks", doc: "Counts tasks by type and state.",
 			params: counted, out: &Grouped[TypeGroup]{}, handle: (*call).listTypes, problems: []int{503}},
 
