@@ -53,7 +53,7 @@ func (a *api) table() []*route {
 			out:    &Days{}, handle: (*call).queueHistory, problems: []int{404, 503}},
 		{method: "GET", path: "/queues/{queue}/series", id: "queueSeries", tag: "Queues", doc: "Tells how numbers of a queue have changed since this server started.",
 			params: seriesParams(), out: &Series{}, handle: (*call).series, problems: []int{404, 503}},
-		{method: "GET", path: "/series", id: "series", tag: "Queues", doc: "Tells how the numbers of all queues together have changed since this server started.",
+		{method: "GET", path: "/series", id: "series", tag: "Queues", doc: "Tells how the numbers of all queues together have changed since this server started. The latency is the longest of queues that are not paused.",
 			params: seriesParams(), out: &Series{}, handle: (*call).series, problems: []int{404, 503}},
 		{method: "GET", path: "/queues/{queue}/groups", id: "listGroups", tag: "Queues", doc: "Lists the groups of a queue, by name.",
 			params: []param{limitParam, {name: "offset", kind: "integer", max: 1 << 30, def: 0, doc: "How many to pass over."}},
