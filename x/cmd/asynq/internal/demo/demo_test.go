@@ -146,12 +146,14 @@ func TestRemove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "a scheduler to lead", func() bool { return mini.Exists("asynq:scheduler_groups:{shop}") })
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
 	if err := d.Close(); err != nil {
 		t.Errorf("closed twice: %v", err)
 	}
+	t.Log(mini.Keys())
 	i := asynq.NewInspector(redis)
 	t.Cleanup(func() { _ = i.Close() })
 	if left, err := i.Queues(); err != nil || len(left) != 1 || left[0] != "theirs" {
@@ -191,4 +193,18 @@ func TestBrokerAges(t *testing.T) {
 	}
 	b.Close()
 	b.Close()
+}
+
+// eventually looks again and again, for 20 s at most: schedulers give no signal.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline, tick := time.After(20*time.Second), time.NewTicker(5*time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
 }
