@@ -175,6 +175,13 @@ var hostileInspector = map[string]func(h *hostile){
 		}
 		h.refused(after(h.inspect.RunSchedulerEntry(noContext, "x")), nil, "ctx must not be nil")
 	},
+	"Inspector.ForgetSchedulers": func(h *hostile) {
+		h.taken(h.inspect.ForgetSchedulers(context.Background(), ""))
+		for _, name := range queueless() {
+			h.taken(h.inspect.ForgetSchedulers(context.Background(), name, append(queueless(), name)...))
+		}
+		h.refused(h.inspect.ForgetSchedulers(noContext, "g"), nil, "ctx must not be nil")
+	},
 	"Inspector.ClusterKeySlot": func(h *hostile) { h.noCluster(func(q string) error { return after(h.inspect.ClusterKeySlot(q)) }) },
 	"Inspector.ClusterNodes":   func(h *hostile) { h.noCluster(func(q string) error { return after(h.inspect.ClusterNodes(q)) }) },
 	"Inspector.Diagnose": func(h *hostile) {
