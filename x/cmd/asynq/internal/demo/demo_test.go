@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,7 +133,7 @@ func TestStock(t *testing.T) {
 	}
 }
 
-// On a Redis that goes on, nothing is left of the queues, and those of others stay.
+// On a Redis that goes on, nothing is left of the demo, and the queues of others stay.
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	mini := miniredis.RunT(t)
@@ -147,13 +148,22 @@ func TestRemove(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "a scheduler to lead", func() bool { return mini.Exists("asynq:scheduler_groups:{shop}") })
+	for _, id := range d.entries { // as if each had enqueued
+		if _, err := mini.ZAdd("asynq:scheduler_history:"+id, 1, "event"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
 	if err := d.Close(); err != nil {
 		t.Errorf("closed twice: %v", err)
 	}
-	t.Log(mini.Keys())
+	for _, key := range mini.Keys() {
+		if key != "asynq:queues" && !strings.HasPrefix(key, "asynq:{theirs}:") {
+			t.Errorf("%s is left", key)
+		}
+	}
 	i := asynq.NewInspector(redis)
 	t.Cleanup(func() { _ = i.Close() })
 	if left, err := i.Queues(); err != nil || len(left) != 1 || left[0] != "theirs" {
