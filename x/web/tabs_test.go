@@ -46,10 +46,11 @@ func tabs(t *testing.T, n, snapshots int) (commands, looks int) {
 			return err
 		}
 		defer response.Body.Close()
-		if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != http.StatusOK {
-			return fmt.Errorf("%s: %s %v", path, response.Status, err)
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s: %s", path, response.Status)
 		}
-		return nil
+		_, err = io.Copy(io.Discard, response.Body)
+		return err
 	}
 	tab := func(pages []string, latest *atomic.Int64) error {
 		stream, err := browser.Get(server.URL + "/events")
