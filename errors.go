@@ -38,6 +38,10 @@ var (
 	// text of the error tells what does.
 	ErrTaskState = errors.New("the state of the task does not allow it")
 
+	// ErrTaskChanged says that a task is not what the caller has seen of it: somebody else has changed it since. Look at it again, and
+	// then decide.
+	ErrTaskChanged = errors.New("task has changed")
+
 	// ErrScanLimit says that Inspector.Tasks has looked at as many tasks as TaskFilter.MaxScan allows, and that there are more.
 	ErrScanLimit = errors.New("asynq: more tasks than TaskFilter.MaxScan allows to look at: raise it, or narrow the filter")
 

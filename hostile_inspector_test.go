@@ -144,6 +144,15 @@ var hostileInspector = map[string]func(h *hostile){
 		h.refused(h.inspect.UpdateTaskPayload("default", "pending", []byte("new")), nil, "is not scheduled")
 		h.taken(h.inspect.UpdateTaskPayload("default", "later", nil))
 	},
+	"Inspector.ReplaceTaskPayload": func(h *hostile) {
+		ctx := context.Background()
+		h.noTask(func(queue, id string) error { return h.inspect.ReplaceTaskPayload(ctx, queue, id, nil, nil) })
+		h.refused(h.inspect.ReplaceTaskPayload(noContext, "default", "later", nil, nil), nil, "ctx must not be nil")
+		h.refused(h.inspect.ReplaceTaskPayload(ctx, "default", "pending", nil, []byte("new")), nil, "is not scheduled")
+		h.taken(h.inspect.UpdateTaskPayload("default", "later", nil))
+		h.refused(h.inspect.ReplaceTaskPayload(ctx, "default", "later", []byte("old"), []byte("new")), asynq.ErrTaskChanged)
+		h.taken(h.inspect.ReplaceTaskPayload(ctx, "default", "later", []byte{}, nil))
+	},
 	"Inspector.CancelProcessing": func(h *hostile) {
 		for _, id := range append(queueless(), "pending") {
 			h.taken(h.inspect.CancelProcessing(id))
@@ -165,6 +174,13 @@ var hostileInspector = map[string]func(h *hostile){
 			h.refused(after(h.inspect.RunSchedulerEntry(context.Background(), entry)), asynq.ErrSchedulerEntryNotFound)
 		}
 		h.refused(after(h.inspect.RunSchedulerEntry(noContext, "x")), nil, "ctx must not be nil")
+	},
+	"Inspector.ForgetSchedulers": func(h *hostile) {
+		h.taken(h.inspect.ForgetSchedulers(context.Background(), ""))
+		for _, name := range queueless() {
+			h.taken(h.inspect.ForgetSchedulers(context.Background(), name, append(queueless(), name)...))
+		}
+		h.refused(h.inspect.ForgetSchedulers(noContext, "g"), nil, "ctx must not be nil")
 	},
 	"Inspector.ClusterKeySlot": func(h *hostile) { h.noCluster(func(q string) error { return after(h.inspect.ClusterKeySlot(q)) }) },
 	"Inspector.ClusterNodes":   func(h *hostile) { h.noCluster(func(q string) error { return after(h.inspect.ClusterNodes(q)) }) },

@@ -53,18 +53,44 @@ func (i *Inspector) Reschedule(ctx context.Context, queue, id string, at time.Ti
 // enqueued: it goes on keeping out tasks with the old payload, not those with the new one, and is given up with the task.
 //
 // The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and another one if the task is not scheduled.
+//
+// What somebody else has changed meanwhile is lost: where two people may edit the same task, see ReplaceTaskPayload.
 func (i *Inspector) UpdateTaskPayload(queue, id string, payload []byte) error {
+	payload = bytes.Clone(payload) // the caller's again when ctx has ended
+	return i.updatePayload(i.ctx, queue, id, func([]byte) ([]byte, error) { return payload, nil })
+}
+
+// ReplaceTaskPayload is UpdateTaskPayload for one who has read the payload before: it is replaced only if it still is seen, which Redis
+// looks at in the same moment. Where it is the new one already, as after a call whose answer was lost, there is nothing to do; so
+// of two who replace it by the same, both succeed.
+//
+// The error is ErrTaskChanged (errors.Is) if the task has another payload by now, and else as of UpdateTaskPayload. Nothing was changed
+// then. Only payloads are compared: a task that was rescheduled in between is still the same.
+func (i *Inspector) ReplaceTaskPayload(ctx context.Context, queue, id string, seen, payload []byte) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	seen, payload = bytes.Clone(seen), bytes.Clone(payload) // the caller's again when ctx has ended
+	return i.updatePayload(ctx, queue, id, func(now []byte) ([]byte, error) {
+		if !bytes.Equal(now, seen) && !bytes.Equal(now, payload) {
+			return nil, rdb.ErrTaskChanged
+		}
+		return payload, nil
+	})
+}
+
+// updatePayload makes the payload of a task what edit makes of it. edit may be called several times.
+func (i *Inspector) updatePayload(ctx context.Context, queue, id string, edit func(now []byte) ([]byte, error)) error {
 	if err := validateQueueName(queue); err != nil {
 		return err
 	}
-	payload = bytes.Clone(payload) // the caller's again when ctx has ended
-	err := untilDone(i.ctx, func() error {
-		return i.broker.UpdateMessage(i.ctx, queue, id, func(m *wire.TaskMessage) error {
-			m.Payload = payload
-			return nil
+	err := untilDone(ctx, func() error {
+		return i.broker.UpdateMessage(ctx, queue, id, func(m *wire.TaskMessage) (err error) {
+			m.Payload, err = edit(m.Payload)
+			return err
 		})
 	})
-	return i.changeError(i.ctx, "update", queue, id, err)
+	return i.changeError(ctx, "update", queue, id, err)
 }
 
 // CancelAndArchive cancels a task as CancelProcessing does; if its handler then ends with an error, the task is archived instead of
@@ -117,6 +143,8 @@ func (i *Inspector) changeError(ctx context.Context, verb, queue, id string, err
 			return err
 		}
 		return fmt.Errorf("asynq: %w: %q in queue %q", ErrTaskNotFound, id, queue)
+	case errors.Is(err, rdb.ErrTaskChanged):
+		return fmt.Errorf("asynq: cannot %s task %q of queue %q: %w since it was read: read it again", verb, id, queue, ErrTaskChanged)
 	case errors.Is(err, rdb.ErrTaskActive):
 		why = "it is active: cancel it first with CancelProcessing, or wait for its end"
 	case errors.Is(err, rdb.ErrTaskStaged):

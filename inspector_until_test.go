@@ -47,6 +47,8 @@ func inspectorCalls(i *asynq.Inspector, ctx context.Context) map[string]func() e
 		"SchedulerEntries":           func() error { return after(v.SchedulerEntries()) },
 		"Servers":                    func() error { return after(v.Servers()) },
 		"UpdateTaskPayload":          func() error { return v.UpdateTaskPayload(q, id, nil) },
+		"ReplaceTaskPayload":         func() error { return i.ReplaceTaskPayload(ctx, q, id, nil, nil) },
+		"ForgetSchedulers":           func() error { return i.ForgetSchedulers(ctx, "g", "e") },
 		"ListAggregatingTasks":       func() error { return after(v.ListAggregatingTasks(q, "g")) },
 		"ImportTasks": func() error {
 			errs, err := i.ImportTasks(ctx, q, asynq.ImportOptions{Name: "x"}, []*asynq.TaskRecord{{ID: "i", Type: "t", State: asynq.TaskStatePending}})

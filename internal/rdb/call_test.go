@@ -132,6 +132,9 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	if err := b.Abdicate(ctx, "g", "p"); err != nil {
 		t.Error(err)
 	}
+	if ok, err := b.ForgetGroup(ctx, "g"); !ok || err != nil {
+		t.Errorf("forget the group: %v, error %v", ok, err)
+	}
 	for i, kind := range []*rdb.NewTask{task("tick1", "", 0), task("tick2", "g", 0), task("tick3", "", later)} {
 		tick := &rdb.Tick{Entry: "e", At: int64(i + 1), Deadline: time.Now().Add(time.Hour).UnixMilli(), Task: kind}
 		if b.EnqueueTick(ctx, tick); tick.Task.Err != nil {

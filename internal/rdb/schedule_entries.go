@@ -169,3 +169,18 @@ func (b *Broker) EnqueueEvents(ctx context.Context, entryID string, offset, limi
 	}
 	return events, nil
 }
+
+// ForgetEnqueues deletes the histories of entries.
+func (b *Broker) ForgetEnqueues(ctx context.Context, entryIDs ...string) error {
+	for some := range slices.Chunk(entryIDs, 500) {
+		if _, err := b.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for _, id := range some {
+				pipe.Unlink(ctx, b.queues.namespace.SchedulerHistory(id)) // of a Cluster, each is somewhere else
+			}
+			return nil
+		}); err != nil {
+			return fmt.Errorf("rdb: deleting the histories of scheduler entries: %w", err)
+		}
+	}
+	return nil
+}

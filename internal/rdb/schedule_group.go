@@ -48,3 +48,11 @@ func (b *Broker) Abdicate(ctx context.Context, group, process string) error {
 		return fmt.Errorf("rdb: unexpected answer %d of abdicate", code)
 	}
 }
+
+// ForgetGroup deletes what Redis remembers of a scheduler group, and reports whether it did: not while somebody leads it.
+func (b *Broker) ForgetGroup(ctx context.Context, group string) (bool, error) {
+	c := newCall(forgetGroupScript, 1).key(b.queues.namespace.SchedulerGroup(group))
+	b.run(ctx, c)
+	forgotten, err := c.int()
+	return forgotten == 1, err
+}

@@ -414,3 +414,30 @@ func TestRecordEnqueues(t *testing.T) {
 		}
 	})
 }
+
+// A group is forgotten once nobody leads it: before that another would come to lead it, too.
+func TestForgetGroup(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		ctx, b := context.Background(), r.Broker()
+		forget := func(want bool) {
+			t.Helper()
+			if ok, err := b.ForgetGroup(ctx, "g"); ok != want || err != nil {
+				t.Errorf("forgotten: %v, %v, want %v", ok, err, want)
+			}
+		}
+		forget(true)
+		lead(t, b, "a", groupLease)
+		forget(false)
+		if l := lead(t, b, "b", groupLease); l.Leads {
+			t.Error("the lead was given away")
+		}
+		abdicate(t, b, "a")
+		forget(true)
+		if keys := r.Client().Keys(ctx, "*").Val(); len(keys) != 0 {
+			t.Errorf("left: %q", keys)
+		}
+		if l := lead(t, b, "b", groupLease); !l.Leads || l.Vacant >= 0 {
+			t.Errorf("a group that was forgotten: %+v", l)
+		}
+	})
+}

@@ -65,6 +65,7 @@ var (
 	setAsideStagedScript  = loadScript("set_aside_staged")
 	leadScript            = loadScript("lead")
 	abdicateScript        = loadScript("abdicate")
+	forgetGroupScript     = loadScript("forget_group")
 	cancelScript          = loadScript("cancel")
 	enqueueTickScript     = loadScript("enqueue_tick")
 	recallTickScript      = loadScript("recall_tick")

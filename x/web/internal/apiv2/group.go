@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
-	"github.com/asynq-go/asynq/x/web/internal/search"
-	"github.com/asynq-go/asynq/x/web/internal/show"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
-// ErrorGroup are failed tasks whose errors have the same fingerprint.
+// ErrorGroup is a kind of error: failed tasks of one type whose errors have the same fingerprint. The pages show the same kinds.
 type ErrorGroup struct {
+	ID          string     `json:"id" doc:"It names the kind as long as its fingerprint and type are the same; the page of it is /error?id=ID."`
 	Fingerprint string     `json:"fingerprint"`
-	Error       string     `json:"error" doc:"That of one of them, up to 4,096 bytes."`
+	Type        string     `json:"type" doc:"The type of the tasks."`
+	Error       string     `json:"error" doc:"The most frequent of their errors, up to 4,096 bytes."`
 	Count       int        `json:"count"`
-	Types       []Counted  `json:"types" doc:"The most frequent first, up to 20."`
 	Queues      []Counted  `json:"queues" doc:"The most frequent first, up to 20."`
 	States      []Counted  `json:"states"`
 	LastAt      *time.Time `json:"last_failed_at"`
@@ -44,32 +44,12 @@ type TypeGroup struct {
 	Queues []Counted      `json:"queues" doc:"The most frequent first, up to 20."`
 }
 
-// Grouped is what a search finds, in groups.
+// Grouped is what a survey counts, in groups.
 type Grouped[T any] struct {
 	Items    []T          `json:"items" doc:"The largest first, up to 500."`
 	Looked   int          `json:"looked"`
-	Complete bool         `json:"complete" doc:"false: there are more tasks than max_scan; the counts are those of the ones that were looked at."`
+	Complete bool         `json:"complete" doc:"false: there are more tasks than could be looked at; the counts are those of the ones that were."`
 	Errors   []QueueError `json:"errors"`
-}
-
-// all bounds a search that is not for a page.
-func (c *call) all() search.Bounds {
-	return search.Bounds{Found: c.num("max_scan"), Looked: c.num("max_scan")}
-}
-
-// top are the 20 most frequent of what was counted.
-func top(counts map[string]int) []Counted {
-	list := make([]Counted, 0, len(counts))
-	for name, n := range counts {
-		list = append(list, Counted{name, n})
-	}
-	slices.SortFunc(list, func(a, b Counted) int {
-		if a.Count != b.Count {
-			return b.Count - a.Count
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
-	return list[:min(len(list), maxTop)]
 }
 
 const (
@@ -77,12 +57,30 @@ const (
 	maxTop    = 20
 )
 
-type errorGroup struct {
-	ErrorGroup
-	types, queues, states map[string]int
+// counted adds up shares by a name of theirs.
+func counted(shares []survey.Share, name func(survey.Share) string) map[string]int {
+	counts := make(map[string]int)
+	for _, s := range shares {
+		counts[name(s)] += s.N
+	}
+	return counts
 }
 
-func (c *call) listErrors() (any, error) {
+func byQueue(s survey.Share) string { return s.Queue }
+func byState(s survey.Share) string { return s.State.String() }
+
+// top are the 20 most frequent of what was counted.
+func top(counts map[string]int) []Counted {
+	list := make([]Counted, 0, len(counts))
+	for name, n := range counts {
+		list = append(list, Counted{name, n})
+	}
+	slices.SortFunc(list, func(a, b Counted) int { return cmp.Or(b.Count-a.Count, strings.Compare(a.Name, b.Name)) })
+	return list[:min(len(list), maxTop)]
+}
+
+// count surveys the tasks that the parameters name, in these states unless they name some.
+func (c *call) count(states ...asynq.TaskState) (*survey.Result, error) {
 	if err := c.viewQueues(c.query["queue"]); err != nil {
 		return nil, err
 	}
@@ -90,79 +88,49 @@ func (c *call) listErrors() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.has("state") {
-		s.States = []asynq.TaskState{asynq.TaskStateRetry, asynq.TaskStateArchived}
+	if len(states) > 0 && !c.has("state") {
+		s.States = states
 	}
-	groups := make(map[string]*errorGroup)
-	part, err := s.Each(c.r.Context(), c.api.Inspector, "", c.all(), func(t *asynq.TaskInfo) {
-		if t.LastErr == "" {
-			return
-		}
-		kind := show.Fingerprint(t.LastErr)
-		g := groups[kind]
-		if g == nil {
-			g = &errorGroup{types: map[string]int{}, queues: map[string]int{}, states: map[string]int{}}
-			g.Fingerprint = kind
-			groups[kind] = g
-		}
-		g.Count++
-		g.types[t.Type]++
-		g.queues[t.Queue]++
-		g.states[t.State.String()]++
-		at := timeOf(t.LastFailedAt)
-		if at != nil && (g.FirstAt == nil || at.Before(*g.FirstAt)) {
-			g.FirstAt = at
-		}
-		if g.Count == 1 || at != nil && (g.LastAt == nil || at.After(*g.LastAt)) {
-			g.LastAt, g.Example = at, TaskRef{t.Queue, t.ID}
-			g.Error, _ = cutText(t.LastErr, maxListedError)
-		}
-	})
+	return survey.Count(c.r.Context(), c.api.Inspector, s, c.num("max_scan"))
+}
+
+// grouped is a survey as the answers have it.
+func grouped[T any](r *survey.Result) *Grouped[T] {
+	extent := r.Of()
+	out := &Grouped[T]{Items: []T{}, Looked: extent.Looked, Complete: !extent.Cut, Errors: []QueueError{}}
+	for _, q := range r.Broken {
+		out.Errors = append(out.Errors, QueueError{q.Queue, q.Err.Error()})
+	}
+	return out
+}
+
+func (c *call) listErrors() (any, error) {
+	r, err := c.count(asynq.TaskStateRetry, asynq.TaskStateArchived)
 	if err != nil {
 		return nil, err
 	}
-	out := Grouped[ErrorGroup]{Items: []ErrorGroup{}, Looked: part.Looked, Complete: part.Next == "", Errors: queueErrors(part)}
-	for _, g := range groups {
-		g.Types, g.Queues, g.States = top(g.types), top(g.queues), top(g.states)
-		out.Items = append(out.Items, g.ErrorGroup)
+	out := grouped[ErrorGroup](r)
+	for _, f := range r.Failures[:min(len(r.Failures), maxGroups)] {
+		g := ErrorGroup{
+			ID: f.ID, Fingerprint: f.Print, Type: f.Type, Count: f.N, Queues: top(counted(f.Shares, byQueue)), States: top(counted(f.Shares, byState)),
+			LastAt: timeOf(f.Last), FirstAt: timeOf(f.First), Example: TaskRef{f.Tasks[0].Queue, f.Tasks[0].ID},
+		}
+		g.Error, _ = cutText(f.Texts[0].Text, maxListedError)
+		out.Items = append(out.Items, g)
 	}
-	slices.SortFunc(out.Items, func(a, b ErrorGroup) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Fingerprint, b.Fingerprint))
-	})
-	out.Items = out.Items[:min(len(out.Items), maxGroups)]
 	return out, nil
 }
 
 func (c *call) listTypes() (any, error) {
-	if err := c.viewQueues(c.query["queue"]); err != nil {
-		return nil, err
-	}
-	s, err := c.search()
+	r, err := c.count()
 	if err != nil {
 		return nil, err
 	}
-	groups, queues := make(map[string]*TypeGroup), make(map[string]map[string]int)
-	part, err := s.Each(c.r.Context(), c.api.Inspector, "", c.all(), func(t *asynq.TaskInfo) {
-		g := groups[t.Type]
-		if g == nil {
-			g = &TypeGroup{Type: t.Type, States: map[string]int{}}
-			groups[t.Type], queues[t.Type] = g, make(map[string]int)
-		}
-		g.Count++
-		g.States[t.State.String()]++
-		queues[t.Type][t.Queue]++
-	})
-	if err != nil {
-		return nil, err
+	out := grouped[TypeGroup](r)
+	for _, t := range r.Types {
+		out.Items = append(out.Items, TypeGroup{Type: t.Name, Count: t.N, States: counted(t.Shares, byState), Queues: top(counted(t.Shares, byQueue))})
 	}
-	out := Grouped[TypeGroup]{Items: []TypeGroup{}, Looked: part.Looked, Complete: part.Next == "", Errors: queueErrors(part)}
-	for _, g := range groups {
-		g.Queues = top(queues[g.Type])
-		out.Items = append(out.Items, *g)
-	}
-	slices.SortFunc(out.Items, func(a, b TypeGroup) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Type, b.Type))
-	})
+	slices.SortFunc(out.Items, func(a, b TypeGroup) int { return cmp.Or(b.Count-a.Count, strings.Compare(a.Type, b.Type)) })
 	out.Items = out.Items[:min(len(out.Items), maxGroups)]
 	return out, nil
 }

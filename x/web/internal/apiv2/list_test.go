@@ -14,6 +14,7 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/show"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
 // pages follows the cursors of a list, and returns all IDs in their order.
@@ -179,6 +180,69 @@ func TestErrorsAreGrouped(t *testing.T) {
 	})
 	if len(groups.Items) != 1 || groups.Items[0].Count != 3 || groups.Items[0].Fingerprint != show.Fingerprint(groups.Items[0].Error) {
 		t.Errorf("%+v", groups)
+	}
+}
+
+// The API tells the same kinds of errors as the pages, under the same IDs.
+func TestErrorsAreThoseOfThePages(t *testing.T) {
+	s := newSite(t, nil)
+	s.failed("large", 300, asynq.TaskStateRetry, "mail", "user %d is gone")
+	s.failed("large", 2, asynq.TaskStateArchived, "image", "user %d is gone")
+	s.failed("small", 3, asynq.TaskStateRetry, "mail", "user %d is gone")
+	s.failed("small", 1, asynq.TaskStateArchived, "mail", "no room")
+	seen := survey.New(survey.Config{Inspector: s.inspector})
+	defer seen.Close()
+	pages, err := seen.Tasks(t.Context())
+	if err != nil || !pages.Whole {
+		t.Fatalf("%+v, %v", pages, err)
+	}
+	var groups Grouped[ErrorGroup]
+	s.want(200, "GET", "/errors", "").into(&groups)
+	if len(groups.Items) != 3 || groups.Looked != 306 || !groups.Complete {
+		t.Fatalf("%+v", groups)
+	}
+	for n, g := range groups.Items {
+		if f := pages.Failures[n]; g.ID != f.ID || g.Count != f.N || g.Type != f.Type || !g.LastAt.Equal(f.Last) || g.Example.ID != f.Tasks[0].ID {
+			t.Errorf("the API has %+v, the page %+v", g, f)
+		}
+	}
+	if g := groups.Items[0]; g.Count != 303 || !slices.Equal(g.Queues, []Counted{{"large", 300}, {"small", 3}}) || !slices.Equal(g.States, []Counted{{"retry", 303}}) {
+		t.Errorf("%+v", g)
+	}
+	for query, want := range map[string]string{
+		"filter=type:image": "2 of 306 true", "queue=small": "3+1 of 4 true", "state=archived": "2+1 of 3 true", "filter=error:room&queue=small": "1 of 4 true",
+		"max_scan=20": "17+2+1 of 20 false", // the small places whole
+	} {
+		var groups Grouped[ErrorGroup]
+		s.want(200, "GET", "/errors?"+query, "").into(&groups)
+		var counts []string
+		for _, g := range groups.Items {
+			counts = append(counts, fmt.Sprint(g.Count))
+		}
+		if got := fmt.Sprintf("%s of %d %v", strings.Join(counts, "+"), groups.Looked, groups.Complete); got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+	s.want(400, "GET", "/errors?state=pending", "")
+}
+
+// failed makes tasks that have failed with a text, which may hold their number.
+func (s *site) failed(queue string, n int, state asynq.TaskState, typename, text string) {
+	s.t.Helper()
+	var all []*asynq.TaskRecord
+	for i := range n {
+		r := &asynq.TaskRecord{
+			ID: fmt.Sprint(typename, state, i), Type: typename, State: state, LastErr: text, MaxRetry: 5, Retried: 1, Number: int64(i),
+			LastFailedAt: time.Now().Add(-time.Duration(i) * time.Minute), At: time.Now().Add(time.Hour),
+		}
+		if strings.Contains(text, "%d") {
+			r.LastErr = fmt.Sprintf(text, i)
+		}
+		all = append(all, r)
+	}
+	errs, err := s.inspector.ImportTasks(s.t.Context(), queue, asynq.ImportOptions{Name: fmt.Sprint(queue, typename, text, state)}, all)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		s.t.Fatal(err)
 	}
 }
 

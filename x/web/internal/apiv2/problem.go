@@ -92,6 +92,8 @@ func problemOf(err error) *Problem {
 		return problemf(http.StatusNotFound, kindTask, "%v", err)
 	case errors.Is(err, asynq.ErrSchedulerEntryNotFound):
 		return problemf(http.StatusNotFound, kindEntry, "%v", err)
+	case errors.Is(err, asynq.ErrTaskChanged):
+		return problemf(http.StatusPreconditionFailed, kindChanged, "the task has changed since: read it again")
 	case errors.Is(err, asynq.ErrTaskIDConflict):
 		return problemf(http.StatusConflict, kindIDConflict, "%v", err)
 	case errors.Is(err, asynq.ErrDuplicateTask):

@@ -2,6 +2,7 @@ package apiv2
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/filter"
@@ -32,8 +33,11 @@ func (a *api) table() []*route {
 	listed := []param{filterParam, stateParam, groupParam, cursorParam, limitParam, scanParam, asParam, sizeParam(listedPayload, 64<<10)}
 	everywhere := append([]param{queueParam}, listed...)
 	counted := []param{filterParam, queueParam, stateParam, {
-		name: "max_scan", kind: "integer", min: 1, max: 1_000_000, def: 20_000, doc: "How many tasks to look at at most.",
+		name: "max_scan", kind: "integer", min: 1, max: 1_000_000, def: 20_000,
+		doc: "How many tasks to look at at most: small queues are looked at whole, and large ones to the same depth.",
 	}}
+	failed := slices.Clone(counted)
+	failed[2].enum = []string{asynq.TaskStateRetry.String(), asynq.TaskStateArchived.String()}
 	shown := []param{asParam, sizeParam(shownPayload, maxPayload)}
 	routes := []*route{
 		{method: "GET", path: "/queues", id: "listQueues", tag: "Queues", doc: "Lists all queues, with their counts, rates and health.",
@@ -50,7 +54,7 @@ func (a *api) table() []*route {
 			out:    &Days{}, handle: (*call).queueHistory, problems: []int{404, 503}},
 		{method: "GET", path: "/queues/{queue}/series", id: "queueSeries", tag: "Queues", doc: "Tells how numbers of a queue have changed since this server started. They are empty for a queue that is new, and for those beyond the first 1,000.",
 			params: seriesParams(), out: &Series{}, handle: (*call).series, problems: []int{404, 503}},
-		{method: "GET", path: "/series", id: "series", tag: "Queues", doc: "Tells how the numbers of all queues together have changed since this server started.",
+		{method: "GET", path: "/series", id: "series", tag: "Queues", doc: "Tells how the numbers of all queues together have changed since this server started. The latency is the longest of queues that are not paused.",
 			params: seriesParams(), out: &Series{}, handle: (*call).series, problems: []int{404, 503}},
 		{method: "GET", path: "/queues/{queue}/groups", id: "listGroups", tag: "Queues", doc: "Lists the groups of a queue, by name.",
 			params: []param{limitParam, {name: "offset", kind: "integer", max: 1 << 30, def: 0, doc: "How many to pass over."}},
@@ -68,7 +72,7 @@ func (a *api) table() []*route {
 			params: listed, out: &TaskList{}, handle: (*call).listTasks, problems: []int{404, 503}},
 		{method: "GET", path: taskPath, id: "getTask", tag: "Tasks", doc: "Tells all of a task.",
 			params: shown, out: &Task{}, handle: (*call).getTask, problems: []int{404, 503}},
-		{method: "PATCH", path: taskPath, id: "patchTask", tag: "Tasks", doc: "Changes the payload of a scheduled task, or when a task is processed. With If-Match it is refused if the task has changed since; that is asked right before, not in the same moment.",
+		{method: "PATCH", path: taskPath, id: "patchTask", tag: "Tasks", doc: "Changes the payload of a scheduled task, or when a task is processed. With If-Match it is refused if the task has changed since. The payload is compared in the same moment as it is replaced, all else right before.",
 			params: shown, body: &TaskPatch{}, example: json.RawMessage(`{"payload":{"value":{"user_id":43}},"next_process_at":"2030-01-01T00:00:00Z"}`),
 			out: &Task{}, handle: (*call).patchTask, problems: []int{404, 409, 412, 422, 503}},
 		{method: "DELETE", path: taskPath, id: "deleteTask", tag: "Tasks", doc: "Deletes a task that is not active.",
@@ -83,8 +87,8 @@ func (a *api) table() []*route {
 		{method: "POST", path: taskPath + "/clone", id: "cloneTask", tag: "Tasks", doc: "Enqueues a new task with the type, payload, headers and options of this one, but for those in the body.",
 			body: &Options{}, opt: true, example: json.RawMessage(`{"queue":"low"}`), status: 201,
 			out: &Task{}, handle: (*call).cloneTask, problems: []int{404, 409, 422, 503}},
-		{method: "GET", path: "/errors", id: "listErrors", tag: "Tasks", doc: "Groups the tasks that wait for a retry or are archived by what their errors have in common.",
-			params: counted, out: &Grouped[ErrorGroup]{}, handle: (*call).listErrors, problems: []int{503}},
+		{method: "GET", path: "/errors", id: "listErrors", tag: "Tasks", doc: "Groups the tasks that wait for a retry or are archived by their types and by what their errors have in common.",
+			params: failed, out: &Grouped[ErrorGroup]{}, handle: (*call).listErrors, problems: []int{503}},
 		{method: "GET", path: "/types", id: "listTypes", tag: "Tasks", doc: "Counts tasks by type and state.",
 			params: counted, out: &Grouped[TypeGroup]{}, handle: (*call).listTypes, problems: []int{503}},
 

@@ -188,18 +188,25 @@ func (c *call) patchTask() (any, error) {
 	if err := c.allow(actions...); err != nil {
 		return nil, err
 	}
-	if err := c.expect(); err != nil {
+	seen, err := c.expect()
+	if err != nil {
 		return nil, err
 	}
 	if patch.Payload != nil {
-		t, err := c.find()
-		if err != nil {
-			return nil, err
+		t := seen
+		if t == nil {
+			if t, err = c.find(); err != nil {
+				return nil, err
+			}
 		}
 		if err := c.whole(t); err != nil {
 			return nil, err
 		}
-		err = c.inspect().UpdateTaskPayload(c.queue(), c.id(), payload)
+		if seen != nil {
+			err = c.api.Inspector.ReplaceTaskPayload(c.r.Context(), c.queue(), c.id(), seen.Payload, payload)
+		} else {
+			err = c.inspect().UpdateTaskPayload(c.queue(), c.id(), payload)
+		}
 		c.done(edit, err)
 		if err != nil {
 			return nil, c.why(err)
@@ -219,20 +226,23 @@ func (c *call) patchTask() (any, error) {
 	return c.showTask(t), nil
 }
 
-// expect holds the task against the header If-Match.
-func (c *call) expect() error {
+// expect holds the task against the header If-Match, and returns the one that matches; nil if any will do.
+func (c *call) expect() (*asynq.TaskInfo, error) {
 	tags := c.r.Header.Get("If-Match")
 	if tags == "" {
-		return nil
+		return nil, nil
 	}
 	t, err := c.find()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !matches(tags, c.api.etag(t)) {
-		return problemf(http.StatusPreconditionFailed, kindChanged, "the task has changed since: read it again")
+		return nil, problemOf(asynq.ErrTaskChanged)
 	}
-	return nil
+	if strings.TrimSpace(tags) == "*" {
+		return nil, nil
+	}
+	return t, nil
 }
 
 // why tells a task that is not in a state for the change from a Redis that fails.
@@ -250,7 +260,7 @@ func change(verb access.Verb, do func(i *asynq.Inspector, queue, id string) erro
 		if err := c.allow(a); err != nil {
 			return nil, err
 		}
-		if err := c.expect(); err != nil {
+		if _, err := c.expect(); err != nil {
 			return nil, err
 		}
 		err := do(c.inspect(), c.queue(), c.id())
@@ -296,7 +306,7 @@ func (c *call) cancelTask() (any, error) {
 	if err := c.allow(actions...); err != nil {
 		return nil, err
 	}
-	if err := c.expect(); err != nil {
+	if _, err := c.expect(); err != nil {
 		return nil, err
 	}
 	t, err := c.find()

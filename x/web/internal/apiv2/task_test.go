@@ -289,3 +289,42 @@ func TestLargeBody(t *testing.T) {
 		t.Errorf("%d: %s", w.Code, w.Body)
 	}
 }
+
+// A change in the moment between looking and writing is not overwritten by who has read what was before it.
+func TestPatchBetweenLookAndWrite(t *testing.T) {
+	var s *site
+	between := func() {}
+	s = newSite(t, func(c *Config) {
+		c.Redact = func(_, _ string, data []byte) []byte { // called when the payload was read
+			do := between
+			between = func() {}
+			do()
+			return data
+		}
+	})
+	s.enqueue("email", "old", asynq.TaskID("x"), asynq.ProcessIn(time.Hour))
+	url := taskURL("default", "x")
+	theirs := func(payload string) func() {
+		return func() {
+			if err := s.inspector.UpdateTaskPayload("default", "x", []byte(payload)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	mine := `{"payload":{"encoding":"text","value":"mine"}}`
+	for _, tc := range []struct {
+		header string
+		status int
+		want   string
+	}{
+		{"If-Match: " + s.get(url).header.Get("ETag"), 412, "theirs 0"},
+		{"If-Match: *", 200, "mine"},
+		{"X-None: 1", 200, "mine"},
+	} {
+		between = theirs("theirs 0")
+		s.want(tc.status, "PATCH", url, mine, tc.header)
+		if info, err := s.inspector.GetTaskInfo("default", "x"); err != nil || string(info.Payload) != tc.want {
+			t.Errorf("%s: %+v, error %v", tc.header, info, err)
+		}
+	}
+}

@@ -20,7 +20,7 @@ const (
 	Retry                     // tasks
 	Scheduled                 // tasks
 	Archived                  // tasks
-	Latency                   // seconds for which the oldest pending task waits; in total the longest of all queues
+	Latency                   // seconds for which the oldest pending task waits; in total the longest of all queues that are not paused
 	Servers                   // that are active
 	Busy                      // tasks that servers tell they process
 	RedisMemory               // bytes

@@ -243,7 +243,9 @@ func total(s *Snapshot) Total {
 		t.Failed += i.Failed
 		t.ProcessedTotal += i.ProcessedTotal
 		t.FailedTotal += i.FailedTotal
-		t.Latency = max(t.Latency, i.Latency)
+		if !i.Paused {
+			t.Latency = max(t.Latency, i.Latency)
+		}
 		t.Memory += i.MemoryUsage
 		t.Rate = t.Rate.plus(q.Rate)
 	}

@@ -371,3 +371,26 @@ func TestLifecycle(t *testing.T) {
 		wantEqual(t, "looks after Close", f.count(), 1)
 	})
 }
+
+// The wait in a paused queue is wanted, and would hide that of all others. One without a server does count.
+func TestTotalLatencyIsWithoutPausedQueues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.queues["low"] = asynq.QueueInfo{Pending: 1, Latency: 3 * time.Second}
+		f.queues["paused"] = asynq.QueueInfo{Pending: 1, Latency: time.Hour, Paused: true}
+		p := newPoller(t, Config{Source: f})
+		ch := p.Subscribe(t.Context())
+		<-ch
+		s := <-ch
+		if s.Total.Latency != 3*time.Second || s.Total.Pending != 2 {
+			t.Errorf("%+v", s.Total)
+		}
+		for queue, want := range map[string]float64{"": 3, "low": 3, "paused": 3600} {
+			kept := p.History(queue, []Metric{Latency}, time.Minute).Values[Latency]
+			if len(kept) == 0 || kept[len(kept)-1] != want {
+				t.Errorf("of %q: %v, want %v", queue, kept, want)
+			}
+		}
+	})
+}

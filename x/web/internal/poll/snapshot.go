@@ -74,7 +74,7 @@ type Total struct {
 	Processed, Failed           int // on this UTC day
 	ProcessedTotal, FailedTotal int
 
-	Latency time.Duration // the longest of all queues
+	Latency time.Duration // the longest of all queues that are not paused: there somebody wants tasks to wait
 	Memory  int64         // bytes of all queues that are known
 	Rate    Rate
 

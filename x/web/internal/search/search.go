@@ -95,41 +95,42 @@ func (s *Search) states() []asynq.TaskState {
 	return s.States
 }
 
-// TaskFilter is the filter as the Inspector takes it.
-func (s *Search) TaskFilter() asynq.TaskFilter {
+// TaskFilter is the filter for tasks in a state, as the Inspector takes it.
+func (s *Search) TaskFilter(state asynq.TaskState) asynq.TaskFilter {
 	f := s.Filter.TaskFilter()
+	if state == asynq.TaskStateAggregating {
+		f.Group = s.Group
+	}
 	if match := f.Match; match != nil && s.Seen != nil {
 		f.Match = func(t *asynq.TaskInfo) bool { return match(s.Seen(t)) }
 	}
 	return f
 }
 
-// place is a queue and a state to look at.
-type place struct {
-	queue string
-	state asynq.TaskState
-	n     int
+// Place is a queue and a state to look at.
+type Place struct {
+	Queue string
+	State asynq.TaskState
+	N     int // tasks that are there, as of now
 }
 
-// places are those that may hold what is searched for, in the order in which they are looked at.
-func (s *Search) places(infos []asynq.QueueInfoResult, part *Part) []place {
-	var places []place
+// Places are those that may hold what is searched for: queue by queue in the order of infos, and state by state.
+func (s *Search) Places(infos []asynq.QueueInfoResult) (places []Place, broken []QueueError) {
 	for _, q := range infos {
 		switch {
 		case !s.Filter.MayMatch(q.Queue, 0):
 			continue
 		case q.Err != nil:
-			part.Errors = append(part.Errors, QueueError{q.Queue, q.Err})
+			broken = append(broken, QueueError{q.Queue, q.Err})
 			continue
 		}
 		for _, state := range s.states() {
 			if n := CountOf(q.Info, state); n > 0 && s.Filter.MayMatch(q.Queue, state) {
-				part.Total += n
-				places = append(places, place{q.Queue, state, n})
+				places = append(places, Place{q.Queue, state, n})
 			}
 		}
 	}
-	return places
+	return places, broken
 }
 
 // Part searches on from a cursor, as Each does, and returns the tasks that it finds.
@@ -155,16 +156,20 @@ func (s *Search) Each(ctx context.Context, i *asynq.Inspector, cursor string, mo
 	if err != nil {
 		return nil, err
 	}
-	part := &Part{}
+	places, broken := s.Places(infos)
+	part := &Part{Errors: broken}
+	for _, p := range places {
+		part.Total += p.N
+	}
 	resumed := cursor == ""
-	for _, p := range s.places(infos, part) {
+	for _, p := range places {
 		after := ""
 		if !resumed { // the place may be empty by now: then those behind it are next
-			order := slices.Index(s.states(), p.state) - slices.Index(s.states(), asynq.TaskState(at.State))
-			if p.queue < string(at.Queue) || p.queue == string(at.Queue) && order < 0 {
+			order := slices.Index(s.states(), p.State) - slices.Index(s.states(), asynq.TaskState(at.State))
+			if p.Queue < string(at.Queue) || p.Queue == string(at.Queue) && order < 0 {
 				continue
 			}
-			if p.queue == string(at.Queue) && order == 0 {
+			if p.Queue == string(at.Queue) && order == 0 {
 				after = at.After
 			}
 			resumed = true
@@ -172,26 +177,23 @@ func (s *Search) Each(ctx context.Context, i *asynq.Inspector, cursor string, mo
 		for more := true; more; {
 			late := most.Time > 0 && part.Looked > 0 && time.Since(began) > most.Time
 			if part.Found >= most.Found || part.Looked >= most.Looked || late {
-				part.Next = spot{Of: s.hash(), Queue: []byte(p.queue), State: int(p.state), After: after}.String()
+				part.Next = spot{Of: s.hash(), Queue: []byte(p.Queue), State: int(p.State), After: after}.String()
 				return part, nil
 			}
-			f := s.TaskFilter()
+			f := s.TaskFilter(p.State)
 			f.MaxScan = min(stride, most.Looked-part.Looked)
-			if p.state == asynq.TaskStateAggregating {
-				f.Group = s.Group
-			}
 			asked, n := 0, min(most.Found-part.Found, held)
 			if match := f.Match; match != nil {
 				f.Match = func(t *asynq.TaskInfo) bool { asked++; return match(t) }
 			}
-			page, err := i.TasksAfter(ctx, p.queue, p.state, f, after, n)
+			page, err := i.TasksAfter(ctx, p.Queue, p.State, f, after, n)
 			switch {
 			case errors.Is(err, asynq.ErrQueueNotFound): // it has gone meanwhile
 				more = false
 			case errors.Is(err, asynq.ErrCursor) || ctx.Err() != nil:
 				return nil, err
 			case err != nil:
-				part.Errors = append(part.Errors, QueueError{p.queue, err})
+				part.Errors = append(part.Errors, QueueError{p.Queue, err})
 				more = false
 			default:
 				looked := page.Looked

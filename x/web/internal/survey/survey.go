@@ -84,58 +84,85 @@ var states = []asynq.TaskState{
 // errEnough ends a survey that has taken too long: what it has seen by then is told.
 var errEnough = errors.New("survey: it has taken too long")
 
-// look makes a survey.
+// look makes a survey of all tasks.
 func (s *Survey) look(ctx context.Context, tell func(*Result)) (*Result, error) {
-	infos, err := s.cfg.Inspector.WithMemorySamples(0).QueueInfos(ctx)
+	return look(ctx, s.cfg.Inspector, &search.Search{}, perState(s.cfg.PerState), tell)
+}
+
+// Count is a survey of the tasks of a search, made at once for one who asks. It looks at no more than most tasks, and for no longer than
+// 20 s; an Extent that is Cut tells of that.
+func Count(ctx context.Context, i *asynq.Inspector, s *search.Search, most int) (*Result, error) {
+	return look(ctx, i, s, inAll(most), func(*Result) {})
+}
+
+// budget says how many tasks of each place are looked at.
+type budget func([]search.Place) []int
+
+func inAll(bound int) budget {
+	return func(places []search.Place) []int {
+		counts := make([]int, len(places))
+		for n, p := range places {
+			counts[n] = p.N
+		}
+		return Shares(counts, bound)
+	}
+}
+
+func perState(bound int) budget {
+	return func(places []search.Place) (shares []int) {
+		for len(places) > 0 { // they are in the order of their states
+			n := 1
+			for n < len(places) && places[n].State == places[0].State {
+				n++
+			}
+			shares = append(shares, inAll(bound)(places[:n])...)
+			places = places[n:]
+		}
+		return shares
+	}
+}
+
+// look makes a survey of the tasks of a search.
+func look(ctx context.Context, i *asynq.Inspector, s *search.Search, b budget, tell func(*Result)) (*Result, error) {
+	infos, err := i.WithMemorySamples(0).QueueInfos(ctx, s.Queues...)
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{
-		Inspector: s.cfg.Inspector, tally: newTally(time.Now()), tell: tell, told: time.Now(), until: time.Now().Add(timeout),
+	w := &walk{Inspector: i, Search: s, tally: newTally(time.Now()), tell: tell, told: time.Now(), until: time.Now().Add(timeout)}
+	places, broken := s.Places(infos)
+	slices.SortStableFunc(places, func(a, b search.Place) int { return slices.Index(states, a.State) - slices.Index(states, b.State) })
+	for _, q := range broken {
+		w.tally.broken = append(w.tally.broken, Broken(q))
 	}
 	for _, state := range states {
-		counts := make([]int, len(infos))
-		for n, q := range infos {
-			switch {
-			case q.Err == nil:
-				counts[n] = search.CountOf(q.Info, state)
-			case state == states[0]:
-				w.tally.broken = append(w.tally.broken, Broken{q.Queue, q.Err})
-			}
-		}
 		extent := Extent{State: state}
-		for _, n := range counts {
-			extent.Total += n
+		for _, p := range places {
+			if p.State == state {
+				extent.Total += p.N
+			}
 		}
 		w.tally.extents = append(w.tally.extents, extent)
 	}
-	for n, state := range states {
-		counts := make([]int, len(infos))
-		for i, q := range infos {
-			if q.Err == nil {
-				counts[i] = search.CountOf(q.Info, state)
-			}
+	failed := make(map[string]bool)
+	for n, share := range b(places) {
+		p := places[n]
+		if failed[p.Queue] {
+			continue // its other states will not do better
 		}
-		w.extent = &w.tally.extents[n]
-		for i, share := range Shares(counts, s.cfg.PerState) {
-			if share == 0 {
-				continue
+		err := w.place(ctx, p, share)
+		switch {
+		case err == nil, errors.Is(err, asynq.ErrQueueNotFound):
+		case errors.Is(err, errEnough):
+			for rest := range w.tally.extents {
+				e := &w.tally.extents[rest]
+				e.Cut = e.Cut || e.Looked < e.Total
 			}
-			w.extent.Cut = w.extent.Cut || share < counts[i]
-			err := w.queue(ctx, infos[i].Queue, state, share)
-			switch {
-			case err == nil, errors.Is(err, asynq.ErrQueueNotFound):
-			case errors.Is(err, errEnough):
-				for rest := n; rest < len(states); rest++ {
-					w.tally.extents[rest].Cut = w.tally.extents[rest].Cut || w.tally.extents[rest].Looked < w.tally.extents[rest].Total
-				}
-				return w.tally.result(true), nil
-			case ctx.Err() != nil:
-				return nil, err
-			default:
-				w.tally.broken = append(w.tally.broken, Broken{infos[i].Queue, err})
-				infos[i].Err = err // its other states will not do better
-			}
+			return w.tally.result(true), nil
+		case ctx.Err() != nil:
+			return nil, err
+		default:
+			w.tally.broken = append(w.tally.broken, Broken{p.Queue, err})
+			failed[p.Queue] = true
 		}
 	}
 	return w.tally.result(true), nil
@@ -159,11 +186,11 @@ func Shares(counts []int, bound int) []int {
 // walk is a survey under way.
 type walk struct {
 	*asynq.Inspector
-	tally  *tally
-	extent *Extent
-	tell   func(*Result)
-	told   time.Time
-	until  time.Time
+	*search.Search
+	tally *tally
+	tell  func(*Result)
+	told  time.Time
+	until time.Time
 }
 
 const (
@@ -177,12 +204,13 @@ const (
 	maxPayload = 64 << 20              // of all payloads of a queue and state that are moved for nothing
 )
 
-// queue looks at the first tasks of a queue in a state.
-func (w *walk) queue(ctx context.Context, queue string, state asynq.TaskState, most int) error {
+// place looks at the first tasks of a place.
+func (w *walk) place(ctx context.Context, p search.Place, most int) error {
+	extent := &w.tally.extents[slices.Index(states, p.State)]
 	cursor, page, moved := "", firstPage, 0
 	for seen := 0; seen < most; {
 		if moved > maxPayload {
-			w.extent.Cut = true
+			extent.Cut = true
 			return nil
 		}
 		n := min(page, most-seen)
@@ -190,7 +218,9 @@ func (w *walk) queue(ctx context.Context, queue string, state asynq.TaskState, m
 		if began.After(w.until) {
 			return errEnough
 		}
-		tasks, err := w.TasksAfter(ctx, queue, state, asynq.TaskFilter{MaxScan: n}, cursor, n)
+		filter := w.TaskFilter(p.State)
+		filter.MaxScan = n
+		tasks, err := w.TasksAfter(ctx, p.Queue, p.State, filter, cursor, n)
 		if err != nil {
 			return err
 		}
@@ -201,7 +231,7 @@ func (w *walk) queue(ctx context.Context, queue string, state asynq.TaskState, m
 		}
 		seen += tasks.Looked
 		moved += bytes
-		w.extent.Looked += tasks.Looked
+		extent.Looked += tasks.Looked
 		if time.Since(w.told) > tellEvery {
 			w.tell(w.tally.result(false))
 			w.told = time.Now()
@@ -220,6 +250,7 @@ func (w *walk) queue(ctx context.Context, queue string, state asynq.TaskState, m
 			return err
 		}
 	}
+	extent.Cut = extent.Cut || most < p.N
 	return nil
 }
 

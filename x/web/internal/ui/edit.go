@@ -1,6 +1,11 @@
 package ui
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"net/http"
 
 	"github.com/asynq-go/asynq"
@@ -12,6 +17,16 @@ import (
 type editBody struct {
 	*asynq.TaskInfo
 	Payload payloadForm
+	Seen    string // a digest of the payload that was read by who types
+	Changed bool   // that was not what the task has now
+}
+
+// Now is the payload that the task has, as text.
+func (b *editBody) Now() string { return payloadFormOf(b.TaskInfo.Payload).Text }
+
+func digest(payload []byte) string {
+	sum := sha256.Sum256(payload)
+	return hex.EncodeToString(sum[:])
 }
 
 // whole is a task of which all may be used, not only looked at.
@@ -41,18 +56,22 @@ func (u *UI) edit(r *http.Request) (*view, error) {
 	if t.State != asynq.TaskStateScheduled {
 		return nil, &httpError{http.StatusConflict, "The task is " + t.State.String() + ": only the payload of a scheduled one can be changed. Clone it instead."}
 	}
-	return editView(&editBody{TaskInfo: t, Payload: payloadFormOf(t.Payload)}), nil
+	return editView(&editBody{TaskInfo: t, Payload: payloadFormOf(t.Payload), Seen: digest(t.Payload)}), nil
 }
 
 func editView(body *editBody) *view {
 	v := &view{Template: "edit", Title: "Edit " + body.ID, Nav: "/queues", Still: true, Body: body}
-	if body.Payload.Wrong != "" {
+	switch {
+	case body.Changed:
+		v.Status = http.StatusConflict
+	case body.Payload.Wrong != "":
 		v.Status = http.StatusUnprocessableEntity
 	}
 	return v
 }
 
-// saveEdit replaces the payload.
+// saveEdit replaces the payload, if it still is the one that the form was made from. Else the form tells the one that it is now, keeps what
+// was typed, and replaces that one when it is sent again.
 func (u *UI) saveEdit(w http.ResponseWriter, r *http.Request) (*view, error) {
 	queue, id := r.PostForm.Get("queue"), r.PostForm.Get("id")
 	action := access.Action{Verb: access.TaskEdit, Queue: queue, TaskID: id, Count: 1}
@@ -63,7 +82,9 @@ func (u *UI) saveEdit(w http.ResponseWriter, r *http.Request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := &editBody{TaskInfo: t, Payload: payloadForm{Text: r.PostForm.Get("payload"), Encoding: r.PostForm.Get("encoding")}}
+	body := &editBody{
+		TaskInfo: t, Payload: payloadForm{Text: r.PostForm.Get("payload"), Encoding: r.PostForm.Get("encoding")}, Seen: r.PostForm.Get("seen"),
+	}
 	if tidy := r.PostForm.Get("tidy"); tidy != "" {
 		body.Payload.tidy(tidy)
 		return editView(body), nil
@@ -73,11 +94,22 @@ func (u *UI) saveEdit(w http.ResponseWriter, r *http.Request) (*view, error) {
 		body.Payload.Wrong = sentence(err.Error())
 		return editView(body), nil
 	}
-	inspector, cancel := u.inspector(r)
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	err = inspector.UpdateTaskPayload(queue, id, data)
+	if t.State == asynq.TaskStateScheduled && digest(t.Payload) != body.Seen && !bytes.Equal(t.Payload, data) {
+		err = asynq.ErrTaskChanged
+	} else {
+		err = u.Inspector.ReplaceTaskPayload(ctx, queue, id, t.Payload, data)
+	}
 	u.Gate.Done(r, action, err)
 	u.Poller.Wake()
+	if errors.Is(err, asynq.ErrTaskChanged) {
+		if body.TaskInfo, err = u.whole(r, queue, id); err != nil {
+			return nil, err
+		}
+		body.Seen, body.Changed = digest(body.TaskInfo.Payload), true
+		return editView(body), nil
+	}
 	if err != nil {
 		body.Payload.Wrong = sentence(err.Error())
 		return editView(body), nil

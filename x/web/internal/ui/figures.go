@@ -10,6 +10,8 @@ import (
 // figure is one number with its recent history.
 type figure struct {
 	Name, Value, Unit, Note, Class string
+	Queue                          string // that the note ends with
+	But                            string // what the figure leaves out
 	Spark                          template.HTML
 }
 
@@ -36,11 +38,15 @@ type chartSpec struct {
 
 // charts are the large pictures of a queue, or of all.
 func (u *UI) charts(queue string, span spanChoice) ([]chart, error) {
+	wait := "Wait of the oldest pending task"
+	if queue == "" {
+		wait += ", without paused queues"
+	}
 	return u.chartsOf(queue, span, []chartSpec{
 		{"throughput", "Attempts per second", "/s", "processed,failed", poll.Processed},
 		{"waiting", "Tasks waiting", "", "pending,retry", poll.Pending},
 		{"working", "Tasks being processed", "", "active", poll.Active},
-		{"latency", "Wait of the oldest pending task", "s", "latency", poll.Latency},
+		{"latency", wait, "s", "latency", poll.Latency},
 	})
 }
 

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
-
 	"time"
 
+	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
@@ -38,15 +38,13 @@ func (u *UI) overview(r *http.Request) (*view, error) {
 	body.More = len(s.Health) - len(body.Health)
 	var rows []queueRow
 	var rate poll.Rate
-	var waiting int
-	var oldest time.Duration
+	var waits waits
 	for _, q := range s.Queues {
 		rows = append(rows, rowOf(q))
 		rate.Processed += q.Rate.Processed
 		rate.Failed += q.Rate.Failed
 		if q.Info != nil {
-			waiting += q.Info.Pending
-			oldest = max(oldest, q.Info.Latency)
+			waits.add(q.Name, q.Info)
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b queueRow) int { return cmp.Compare(busyness(b), busyness(a)) })
@@ -60,9 +58,9 @@ func (u *UI) overview(r *http.Request) (*view, error) {
 	body.Figures = []figure{
 		{Name: "Processed", Value: show.PerSecond(rate.Processed), Unit: "/s", Note: "attempts that ended", Spark: spark("processed", lines.Values[poll.Processed])},
 		{Name: "Failed", Value: show.PerSecond(rate.Failed), Unit: "/s", Note: share, Spark: spark("failed", lines.Values[poll.Failed])},
-		{Name: "Pending", Value: show.Number(int64(waiting)), Note: "tasks that could run now", Spark: spark("pending", lines.Values[poll.Pending])},
-		{Name: "Latency", Value: show.Duration(oldest), Note: "wait of the oldest of them", Spark: spark("latency", lines.Values[poll.Latency])},
+		waits.pending(), waits.latency(),
 	}
+	body.Figures[2].Spark, body.Figures[3].Spark = spark("pending", lines.Values[poll.Pending]), spark("latency", lines.Values[poll.Latency])
 	var err error
 	body.Charts, err = u.charts("", body.Span)
 	return &view{Template: "overview", Title: "Overview", Nav: "/", Body: body}, err
@@ -74,4 +72,45 @@ func busyness(r queueRow) float64 {
 		return 1e18
 	}
 	return float64(r.Info.Size) + r.Rate.Processed
+}
+
+// waits is how many pending tasks there are, and for how long the oldest has been waiting. That of a paused queue waits because somebody
+// wants it to, and would hide how all others fare: it is left out. One that no server listens to counts, since its tasks ought to run:
+// when a server dies, the wait is not to become shorter.
+type waits struct {
+	tasks, paused int // paused: those of tasks that are in paused queues
+	queues        int // that are paused, and have such tasks
+	oldest        time.Duration
+	queue         string // in which the oldest is
+}
+
+func (w *waits) add(queue string, info *asynq.QueueInfo) {
+	w.tasks += info.Pending
+	switch {
+	case info.Pending == 0:
+	case info.Paused:
+		w.paused += info.Pending
+		w.queues++
+	case w.queue == "" || info.Latency > w.oldest:
+		w.oldest, w.queue = info.Latency, queue
+	}
+}
+
+func (w *waits) pending() figure {
+	f := figure{Name: "Pending", Value: show.Number(int64(w.tasks)), Note: "tasks that could run now"}
+	if w.paused > 0 {
+		f.Note = "tasks, of which " + show.Number(int64(w.paused)) + " in paused queues"
+	}
+	return f
+}
+
+func (w *waits) latency() figure {
+	f := figure{Name: "Latency", Value: show.Duration(w.oldest), Note: "wait of the oldest of them"}
+	if w.queue != "" {
+		f.Note, f.Queue = "wait of the oldest, in", w.queue
+	}
+	if w.queues > 0 {
+		f.But = "without " + show.Plural(int64(w.queues), "paused queue")
+	}
+	return f
 }

@@ -129,3 +129,40 @@ func TestOverviewShowsTheWorstVerdicts(t *testing.T) {
 		t.Errorf("without trouble: %s", a.text("main"))
 	}
 }
+
+// Whoever is on call wants to know how long tasks wait that ought to run: a paused queue does not rule that, one without a server does.
+func TestOverviewLatency(t *testing.T) {
+	s := newSite(t)
+	for _, tc := range []struct {
+		queues []poll.Queue
+		want   []string
+		leads  string
+	}{
+		{nil, []string{"0 tasks that could run now", "0s wait of the oldest of them"}, ""},
+		{[]poll.Queue{
+			{Name: "mail", Info: &asynq.QueueInfo{Pending: 2, Latency: 3 * time.Second}},
+			{Name: "paused", Info: &asynq.QueueInfo{Pending: 40, Latency: time.Hour, Paused: true}},
+			{Name: "empty", Info: &asynq.QueueInfo{Paused: true}},
+		}, []string{"42 tasks, of which 40 in paused queues", "3.0s wait of the oldest, in mail , without 1 paused queue"}, "mail"},
+		{[]poll.Queue{
+			{Name: "paused", Info: &asynq.QueueInfo{Pending: 1, Latency: time.Hour, Paused: true}},
+		}, []string{"1 tasks, of which 1 in paused queues", "0s wait of the oldest of them, without 1 paused queue"}, ""},
+		{[]poll.Queue{
+			{Name: "mail", Info: &asynq.QueueInfo{Pending: 2, Latency: 3 * time.Second}},
+			{Name: "unserved", Info: &asynq.QueueInfo{Pending: 1, Latency: time.Hour}},
+		}, []string{"3 tasks that could run now", "in unserved"}, "unserved"},
+	} {
+		s.poller.snapshot.Queues = tc.queues
+		a := s.get("/")
+		a.sound()
+		text := strings.Join(strings.Fields(a.text(".figures")), " ")
+		for _, want := range tc.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("the figures are %q, want %q", text, want)
+			}
+		}
+		if tc.leads != "" && !a.leads("/queue", "queue", tc.leads) {
+			t.Errorf("there is no way to %s", tc.leads)
+		}
+	}
+}

@@ -188,7 +188,7 @@ func (u *UI) numbered(r *http.Request, inspector *asynq.Inspector, b *tasksBody,
 // walked fills in a page from its cursor on, which stays in step whatever comes and goes meanwhile.
 func (u *UI) walked(r *http.Request, b *tasksBody, state asynq.TaskState, f *filter.Filter) error {
 	s := search.Search{Filter: f, Seen: u.Redact.Task}
-	tf := s.TaskFilter()
+	tf := s.TaskFilter(state)
 	tf.Group, tf.MaxScan = b.Group, mostLooked
 	cursor := r.URL.Query().Get("cursor")
 	page, err := u.Inspector.TasksAfter(r.Context(), b.Queue, state, tf, cursor, b.Size)

@@ -165,9 +165,12 @@ func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mux.ServeHTTP(w, r)
 }
 
+// patience is for how long a request asks Redis.
+const patience = 20 * time.Second
+
 // inspector is the inspector for one request: its calls end with the request, or when nobody would wait any longer.
 func (u *UI) inspector(r *http.Request) (*asynq.Inspector, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	return u.Inspector.WithContext(ctx), cancel
 }
 

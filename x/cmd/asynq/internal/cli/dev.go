@@ -41,7 +41,7 @@ There are tasks that fail in many ways, are retried and archived, wait in a paus
 scheduled, unique, or in groups, tell of their progress, and have large payloads or some that are no text. Each three minutes there
 is a rush. However long it runs, its queues do not grow.
 
-With --redis it uses that Redis, under the namespace ` + devNamespace + ` (or that of --namespace), and deletes its queues in the end.`,
+With --redis it uses that Redis, under the namespace ` + devNamespace + ` (or that of --namespace), and deletes all that is its own in the end.`,
 		Example: "  asynq dev\n  asynq dev --rate 60 --seed 7\n  asynq dev --redis redis://127.0.0.1:6379",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.dev(cmd, d) },

@@ -28,7 +28,7 @@ type Options struct {
 	// Seed of the mix: the same tasks come in the same order, and fare the same, wherever time does not decide.
 	Seed uint64
 
-	// Remove has Close delete the queues, for a Redis that goes on.
+	// Remove has Close delete the queues, and what is kept of the schedulers, for a Redis that goes on.
 	Remove bool
 
 	// Log is told what goes wrong with the demo itself. The errors of its tasks are not.
@@ -44,6 +44,7 @@ type Demo struct {
 	enqueue    *asynq.Client
 	servers    []*asynq.Server
 	schedulers []*asynq.Scheduler
+	entries    []string // their IDs
 	stop       context.CancelFunc
 	loops      sync.WaitGroup
 	once       sync.Once
@@ -106,7 +107,7 @@ func (d *Demo) Close() error {
 	return d.err
 }
 
-// remove deletes the queues.
+// remove deletes the queues, and what is kept of the schedulers in case that they come again.
 func (d *Demo) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -123,6 +124,9 @@ func (d *Demo) remove() error {
 		if err := inspector.DeleteQueue(name, true); err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
 			failed = errors.Join(failed, fmt.Errorf("remove queue %q: %w", name, err))
 		}
+	}
+	if err := d.inspector.ForgetSchedulers(ctx, schedulerGroup, d.entries...); err != nil {
+		failed = errors.Join(failed, fmt.Errorf("remove what is kept of the schedulers: %w", err))
 	}
 	return failed
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,7 +133,7 @@ func TestStock(t *testing.T) {
 	}
 }
 
-// On a Redis that goes on, nothing is left of the queues, and those of others stay.
+// On a Redis that goes on, nothing is left of the demo, and the queues of others stay.
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	mini := miniredis.RunT(t)
@@ -146,11 +147,22 @@ func TestRemove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "a scheduler to lead", func() bool { return mini.Exists("asynq:scheduler_groups:{shop}") })
+	for _, id := range d.entries { // as if each had enqueued
+		if _, err := mini.ZAdd("asynq:scheduler_history:"+id, 1, "event"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
 	if err := d.Close(); err != nil {
 		t.Errorf("closed twice: %v", err)
+	}
+	for _, key := range mini.Keys() {
+		if key != "asynq:queues" && !strings.HasPrefix(key, "asynq:{theirs}:") {
+			t.Errorf("%s is left", key)
+		}
 	}
 	i := asynq.NewInspector(redis)
 	t.Cleanup(func() { _ = i.Close() })
@@ -191,4 +203,18 @@ func TestBrokerAges(t *testing.T) {
 	}
 	b.Close()
 	b.Close()
+}
+
+// eventually looks again and again, for 20 s at most: schedulers give no signal.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline, tick := time.After(20*time.Second), time.NewTicker(5*time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
 }

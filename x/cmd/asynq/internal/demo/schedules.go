@@ -6,6 +6,9 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
+// schedulerGroup is the group that two of the schedulers are in.
+const schedulerGroup = "shop"
+
 // startSchedulers starts a group of two, of which one waits for the other's death, and one that is for itself.
 func (d *Demo) startSchedulers(redis asynq.RedisConnOpt) error {
 	refresh := asynq.PeriodicTaskConfig{Cronspec: "@every 30s", Task: asynq.NewTask("catalog:refresh", []byte(`{"source":"warehouse","full":false}`)), Opts: []asynq.Option{asynq.Queue(low), asynq.MaxRetry(1)}}
@@ -17,8 +20,8 @@ func (d *Demo) startSchedulers(redis asynq.RedisConnOpt) error {
 		group   string
 		configs []asynq.PeriodicTaskConfig
 	}{
-		{"shop", []asynq.PeriodicTaskConfig{refresh, stock, daily}},
-		{"shop", []asynq.PeriodicTaskConfig{refresh, stock, daily}},
+		{schedulerGroup, []asynq.PeriodicTaskConfig{refresh, stock, daily}},
+		{schedulerGroup, []asynq.PeriodicTaskConfig{refresh, stock, daily}},
 		{"", []asynq.PeriodicTaskConfig{sessions, weekly}},
 	} {
 		opts := &asynq.SchedulerOpts{Group: s.group, LogLevel: asynq.FatalLevel}
@@ -27,9 +30,11 @@ func (d *Demo) startSchedulers(redis asynq.RedisConnOpt) error {
 		}
 		scheduler := asynq.NewScheduler(redis, opts)
 		for _, config := range s.configs {
-			if _, err := scheduler.RegisterConfig(config); err != nil {
+			id, err := scheduler.RegisterConfig(config)
+			if err != nil {
 				return err
 			}
+			d.entries = append(d.entries, id)
 		}
 		if err := scheduler.Start(); err != nil {
 			return err
