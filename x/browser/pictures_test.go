@@ -6,6 +6,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +19,8 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 var pictures = flag.String("pictures", "", "write pictures of all pages into this directory, which takes two minutes")
@@ -35,8 +38,8 @@ func TestPictures(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	addr := freeAddr(t)
-	start(t, program, "dev", "--listen", addr, "--rate", "40", "--seed", "11")
+	addr := proctest.FreeAddr(t)
+	proctest.Start(t, program, "dev", "--listen", addr, "--rate", "40", "--seed", "11")
 	listens(t, addr)
 	s := &site{url: "http://" + addr}
 	b := open(t, s.url, "404")
@@ -144,4 +147,17 @@ func fewerColours(t *testing.T, shot []byte) []byte {
 		t.Fatal(err)
 	}
 	return out.Bytes()
+}
+
+// listens waits until a process takes connections.
+func listens(t *testing.T, addr string) {
+	t.Helper()
+	(&site{}).eventually(t, addr+" to take connections", func() bool {
+		conn, err := net.DialTimeout("tcp", addr, time.Second)
+		if err != nil {
+			return false
+		}
+		_ = conn.Close()
+		return true
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/interop/ours"
 	"github.com/asynq-go/asynq/x/interop/side"
 	"github.com/asynq-go/asynq/x/interop/theirs"
@@ -67,7 +68,7 @@ type site struct {
 // newSite starts a Redis. When the test is over, nothing in it may be broken.
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{T: t, addr: startRedis(t)}
+	s := &site{T: t, addr: proctest.StartRedis(t).Addr()}
 	s.redis = redis.NewClient(&redis.Options{Addr: s.addr})
 	t.Cleanup(func() { _ = s.redis.Close() }) // the test is over
 	t.Cleanup(s.check)

@@ -17,6 +17,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/metrics"
 )
 
@@ -105,8 +106,8 @@ scrape_configs:
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr := freeAddr(t)
-	start(t, "prometheus", append(args, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+	addr := proctest.FreeAddr(t)
+	proctest.Start(t, "prometheus", append(args, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+addr, "--log.level=warn")...)
 	eventually(t, "Prometheus to be ready", func() error {
 		resp, err := http.Get("http://" + addr + "/-/ready")

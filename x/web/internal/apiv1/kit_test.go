@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/apiv1"
 )
@@ -46,46 +46,8 @@ func each(t *testing.T, test func(t *testing.T, addr string)) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		test(t, startRedis(t))
+		test(t, proctest.StartRedis(t).Addr())
 	})
-}
-
-// startRedis starts a redis-server for the test, and returns its address.
-func startRedis(t testing.TB, args ...string) string {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		const why = "no redis-server on the PATH: install Redis 6.2 or newer"
-		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
-			t.Fatal(why)
-		}
-		t.Skip(why)
-	}
-	addr := freeAddr(t)
-	_, port, _ := net.SplitHostPort(addr)
-	args = append([]string{"--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir()}, args...)
-	cmd := exec.Command("redis-server", args...)
-	dieWithParent(cmd)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGKILL) // it keeps nothing
-		_ = cmd.Wait()                          // tells that it was killed
-	})
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	eventually(t, "Redis to answer", func() bool { return client.Ping(context.Background()).Err() == nil })
-	return addr
-}
-
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // eventually asks until it is so, for 20 s at most: Redis and other servers give no signal.
