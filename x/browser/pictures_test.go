@@ -6,7 +6,6 @@ import (
 	"image"
 	"image/color"
 	"image/png"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -40,7 +39,7 @@ func TestPictures(t *testing.T) {
 	}
 	addr := proctest.FreeAddr(t)
 	proctest.Start(t, program, "dev", "--listen", addr, "--rate", "40", "--seed", "11")
-	listens(t, addr)
+	proctest.Listens(t, addr)
 	s := &site{url: "http://" + addr}
 	b := open(t, s.url, "404")
 	b.visit("/")
@@ -147,17 +146,4 @@ func fewerColours(t *testing.T, shot []byte) []byte {
 		t.Fatal(err)
 	}
 	return out.Bytes()
-}
-
-// listens waits until a process takes connections.
-func listens(t *testing.T, addr string) {
-	t.Helper()
-	(&site{}).eventually(t, addr+" to take connections", func() bool {
-		conn, err := net.DialTimeout("tcp", addr, time.Second)
-		if err != nil {
-			return false
-		}
-		_ = conn.Close()
-		return true
-	})
 }

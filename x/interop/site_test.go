@@ -165,22 +165,12 @@ func (s *site) task(i side.Inspector, id string) *side.Info {
 // await waits until the inspector sees the task in the state, in the default queue.
 func (s *site) await(i side.Inspector, id, state string) (info *side.Info) {
 	s.Helper()
-	s.eventually("task "+id+" "+state, func() bool {
+	proctest.Eventually(s, "task "+id+" "+state, func() bool {
 		var err error
 		info, err = i.Task("default", id)
 		return err == nil && info.State == state
 	})
 	return info
-}
-
-// eventually waits until the condition holds.
-func (s *site) eventually(what string, condition func() bool) {
-	s.Helper()
-	for end := time.Now().Add(limit); !condition(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.Fatalf("%v passed without: %s", limit, what)
-		}
-	}
 }
 
 // receive returns the next value of the channel.

@@ -1,39 +1,17 @@
 package metrics_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/asynq-go/asynq"
 )
-
-// eventually tries until there is no error, for 20 s at most: other processes give no signal.
-func eventually(t testing.TB, what string, try func() error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain for %s: %v", what, err)
-		}
-	}
-}
 
 func quiet() asynq.Logger { return asynq.NewSlogLogger(slog.New(slog.NewTextHandler(io.Discard, nil))) }
 

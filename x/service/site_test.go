@@ -222,19 +222,3 @@ func (l *logBook) String() string {
 	defer l.mu.Unlock()
 	return l.buf.String()
 }
-
-// eventually tries until it is so, for 20 s at most: other processes give no signal.
-func eventually(t testing.TB, what string, try func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !try() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}

@@ -122,21 +122,6 @@ func (p *process) term(t *testing.T) {
 	p.wait(t)
 }
 
-// eventually calls a function until it says true.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	timeout := time.After(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-timeout:
-			t.Fatalf("waited too long until %s", what)
-		}
-	}
-}
-
 // site is a Redis, and a service on it.
 type site struct {
 	redis   string
@@ -159,7 +144,7 @@ func newSite(t *testing.T, lease time.Duration) *site {
 func (s *site) serve(t *testing.T) {
 	t.Helper()
 	s.service = start(t, []string{envRedis + "=" + s.redis, envListen + "=" + s.addr, envLease + "=" + s.lease.String()}, os.Args[0])
-	eventually(t, "the service is ready", func() bool {
+	proctest.Eventually(t, "the service is ready", func() bool {
 		select {
 		case <-s.service.done:
 			t.Fatalf("the service has ended: %v", s.service.err)

@@ -50,22 +50,6 @@ func each(t *testing.T, test func(t *testing.T, addr string)) {
 	})
 }
 
-// eventually asks until it is so, for 20 s at most: Redis and other servers give no signal.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
-
 // gate is a Gate that remembers what it was asked and told.
 type gate struct {
 	refuse bool
@@ -311,7 +295,7 @@ func (s *site) seed(addr string) {
 	}
 	wire.set(true)
 
-	scheduler := asynq.NewScheduler(opt, &asynq.SchedulerOpts{Logger: quiet(), HeartbeatInterval: 100 * time.Millisecond})
+	scheduler := asynq.NewScheduler(opt, &asynq.SchedulerOpts{Logger: quiet(), HeartbeatInterval: time.Second})
 	for spec, task := range map[string]*asynq.Task{"@every 1s": asynq.NewTask("cron", jsonWithLargeNumber), "0 0 1 1 *": asynq.NewTask("yearly", []byte{255})} {
 		if _, err := scheduler.Register(spec, task, asynq.Queue("cron"), asynq.MaxRetry(2)); err != nil {
 			t.Fatal(err)
@@ -333,7 +317,7 @@ func (s *site) seed(addr string) {
 	if err := s.inspector.ArchiveTask("default", "byhand"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "each state, the servers' workers, and an event", func() bool {
+	proctest.Eventually(t, "each state, the servers' workers, and an event", func() bool {
 		info, err := s.inspector.WithMemorySamples(0).GetQueueInfo("work")
 		if err != nil {
 			t.Fatal(err)

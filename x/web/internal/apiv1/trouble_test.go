@@ -149,7 +149,7 @@ func TestFormatters(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(scheduler.Shutdown)
-	eventually(t, "the entry", func() bool { return len(entriesOf(s)) == 1 })
+	proctest.Eventually(t, "the entry", func() bool { return len(entriesOf(s)) == 1 })
 	if got := entriesOf(s)[0].Payload; got != "<y|q y ***>" {
 		t.Errorf("entry: %s", got)
 	}

@@ -13,26 +13,6 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
-// eventually tries until there is no error, for 20 s at most: other processes give no signal.
-func eventually(t *testing.T, what string, try func() error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain for %s: %v", what, err)
-		}
-	}
-}
-
 // site is a Redis with queues on it.
 type site struct {
 	source Source

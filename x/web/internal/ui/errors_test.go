@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/filter"
 	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
@@ -145,7 +146,7 @@ func TestTasksOfAKindOfErrorAreChanged(t *testing.T) {
 	if a := s.post("/error", "id", id, "queue", "a", "do", "archive", "confirm", "yes"); a.status != http.StatusSeeOther || size("a") != "pending 0 retry 2 archived 3" || size("b") != "pending 0 retry 4 archived 1" {
 		t.Errorf("status %d, %s, %s", a.status, size("a"), size("b"))
 	}
-	s.eventually("the survey to see it", func() bool { return survey.Sum(s.read().Failure(id).Shares, "a", asynq.TaskStateArchived) == 3 })
+	proctest.Eventually(s, "the survey to see it", func() bool { return survey.Sum(s.read().Failure(id).Shares, "a", asynq.TaskStateArchived) == 3 })
 	if a := s.post("/error", "id", id, "do", "run", "confirm", "yes"); a.status != http.StatusSeeOther || a.header.Get("Location") != root+"/error?id="+id {
 		t.Errorf("status %d, to %s", a.status, a.header.Get("Location"))
 	}
@@ -156,7 +157,7 @@ func TestTasksOfAKindOfErrorAreChanged(t *testing.T) {
 	if len(log) != 4 || log[0] != `task.archive queue=a state=retry filter=type="mail" n=2 ok=true` {
 		t.Errorf("done: %q", log)
 	}
-	s.eventually("the survey to see it", func() bool { return s.read().Failure(id) == nil })
+	proctest.Eventually(s, "the survey to see it", func() bool { return s.read().Failure(id) == nil })
 	if a := s.post("/error", "id", id, "do", "run", "confirm", "yes"); a.status != http.StatusSeeOther || len(s.gate.log()) != 4 {
 		t.Errorf("none left: status %d, done %q", a.status, s.gate.log())
 	}
@@ -211,6 +212,6 @@ func TestEmptyPages(t *testing.T) {
 	}
 	s.redis.SetError("LOADING Redis is loading")
 	s.survey.Stale()
-	s.eventually("the trouble to be told", func() bool { return strings.Contains(s.get("/errors").text("main"), "Redis could not be asked") })
-	s.eventually("the trouble to be told", func() bool { return strings.Contains(s.get("/groups").text("main"), "Redis could not be asked") })
+	proctest.Eventually(s, "the trouble to be told", func() bool { return strings.Contains(s.get("/errors").text("main"), "Redis could not be asked") })
+	proctest.Eventually(s, "the trouble to be told", func() bool { return strings.Contains(s.get("/groups").text("main"), "Redis could not be asked") })
 }

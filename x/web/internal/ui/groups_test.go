@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 func inGroup(name string, ago time.Duration) *asynq.TaskRecord {
@@ -72,7 +73,7 @@ func TestGroupsAreChanged(t *testing.T) {
 	if log := s.gate.log(); len(log) != len(names) || !strings.Contains(log[0], "task.run queue=q state=aggregating group=<script>") {
 		t.Errorf("done %q", log)
 	}
-	s.eventually("the list to see it", func() bool { return len(s.get("/groups").rows()) == 0 })
+	proctest.Eventually(s, "the list to see it", func() bool { return len(s.get("/groups").rows()) == 0 })
 	if a := s.post("/groups", "queue", "q", "group", "none", "do", "run"); a.status != http.StatusSeeOther || a.header.Get("Location") != root+"/groups" {
 		t.Errorf("of none: status %d", a.status)
 	}

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
@@ -187,25 +188,11 @@ func (s *site) look() {
 	}
 }
 
-// eventually looks again and again: what works in the background gives no signal.
-func (s *site) eventually(what string, so func() bool) {
-	s.Helper()
-	deadline, tick := time.After(20*time.Second), time.NewTicker(5*time.Millisecond)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.Fatal("waited in vain for " + what)
-		}
-	}
-}
-
 // read waits for a survey that has ended.
 func (s *site) read() *survey.Result {
 	s.Helper()
 	var r *survey.Result
-	s.eventually("the survey to end", func() (whole bool) {
+	proctest.Eventually(s, "the survey to end", func() (whole bool) {
 		var err error
 		r, err = s.survey.Tasks(s.Context())
 		return err == nil && r.Whole

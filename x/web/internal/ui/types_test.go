@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 func TestTypes(t *testing.T) {
@@ -27,7 +28,7 @@ func TestTypes(t *testing.T) {
 		{TaskID: "w2", TaskType: "video", Queue: "a", Started: s.poller.snapshot.At.Add(-time.Hour)},
 	}}}
 	s.read()
-	s.eventually("Prometheus", func() bool { return len(s.get("/types").rows()) == 4 })
+	proctest.Eventually(s, "Prometheus", func() bool { return len(s.get("/types").rows()) == 4 })
 	page := s.get("/types")
 	if rows := page.rows(); rows[0] != "mail 2 1 1m 1 50 % 0 4.0 /s 4.0s" || rows[1] != "image 1 0 – 0 – 0 – –" {
 		t.Errorf("rows %q", rows)
@@ -61,5 +62,5 @@ func TestTypesWithAPrometheusThatIsGone(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	s := newSite(t, withPrometheus(t, gone.URL))
-	s.eventually("Prometheus to be missed", func() bool { return strings.Contains(s.get("/types").text("main"), "Prometheus does not tell") })
+	proctest.Eventually(s, "Prometheus to be missed", func() bool { return strings.Contains(s.get("/types").text("main"), "Prometheus does not tell") })
 }

@@ -11,16 +11,6 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
-// until calls is until it says true, or the test ends.
-func until(t *testing.T, is func() bool) {
-	t.Helper()
-	for !is() {
-		if err := wait(t.Context(), pollEvery); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestCluster(t *testing.T) {
 	w := newWorld(t)
 	addr := proctest.StartCluster(t).Addr()
@@ -60,10 +50,7 @@ func TestSentinel(t *testing.T) {
 		t.Fatal(err)
 	}
 	proctest.Start(t, "redis-server", config, "--sentinel", "--bind", "127.0.0.1", "--port", sentinelPort, "--dir", dir)
-	until(t, func() bool {
-		conn, err := net.Dial("tcp", addr)
-		return err == nil && conn.Close() == nil
-	})
+	proctest.Listens(t, addr)
 	for _, args := range [][]string{{"--sentinel-addrs", addr, "--sentinel-master", "main"}, {"-u", "redis-sentinel://" + addr + "?master=main"}} {
 		r := w.raw(t.Context(), append(args, "--namespace", w.namespace, "queue", "ls", "-o", "template={{.queue}}")...)
 		if r.out != "default\nmail\nreports\n" || r.code != ExitDone {
