@@ -118,11 +118,12 @@ var mayImport = map[string][]string{
 	"internal/rdb":       {"internal/wire"},
 	"internal/worker":    {"internal/rdb", "internal/wire"},
 	"internal/loops":     {"internal/rdb", "internal/wire"},
-	"internal/redistest": {"internal/rdb", "internal/wire"},
+	"internal/proctest":  {},
+	"internal/redistest": {"internal/proctest", "internal/rdb", "internal/wire"},
 }
 
 // testsMayImport is what test files of internal packages may import beyond that.
-var testsMayImport = []string{"internal/redistest", "internal/runner"}
+var testsMayImport = []string{"internal/proctest", "internal/redistest", "internal/runner"}
 
 func TestImportsPointOneWay(t *testing.T) {
 	seen := make(map[string]bool)
@@ -150,6 +151,9 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
+// othersTestsMayImport are tools for the tests, and the benchmarks, of the other modules.
+var othersTestsMayImport = []string{"internal/proctest"}
+
 // What is built on the library uses what users can use.
 func TestNobodyElseImportsInternals(t *testing.T) {
 	found := false
@@ -159,7 +163,8 @@ func TestNobodyElseImportsInternals(t *testing.T) {
 		}
 		found = true
 		for _, imported := range f.own() {
-			if strings.HasPrefix(imported+"/", "internal/") {
+			tool := (f.test || f.within("x/bench")) && slices.Contains(othersTestsMayImport, imported)
+			if strings.HasPrefix(imported+"/", "internal/") && !tool {
 				t.Errorf("%s must not import %s", f.path, imported)
 			}
 		}
@@ -169,18 +174,22 @@ func TestNobodyElseImportsInternals(t *testing.T) {
 	}
 }
 
+// testTools are packages for tests. They may import each other, and testing.
+var testTools = []string{"internal/proctest", "internal/redistest", "x/asynqtest"}
+
 // Tools for tests do not get into programs.
 func TestOnlyTestsImportTestTools(t *testing.T) {
 	for _, f := range sources(t) {
-		if f.test || f.within("internal/redistest") {
+		if f.test || slices.ContainsFunc(testTools, f.within) {
 			continue
 		}
 		for _, imported := range f.own() {
-			if imported == "internal/redistest" {
+			harness := f.within("x/bench") && imported == "internal/proctest"
+			if slices.Contains(testTools, imported) && !harness {
 				t.Errorf("%s must not import %s", f.path, imported)
 			}
 		}
-		if slices.Contains(f.imports, "testing") && !f.within("x/asynqtest") { // itself a tool for tests
+		if slices.Contains(f.imports, "testing") {
 			t.Errorf("%s must not import testing", f.path)
 		}
 	}

@@ -2,13 +2,12 @@ package rdb_test
 
 import (
 	"context"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/redistest"
 	"github.com/asynq-go/asynq/internal/wire"
@@ -60,15 +59,8 @@ func TestNamespacesAreApart(t *testing.T) {
 // A cluster of one node refuses keys of several slots in one command as any other does.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartServer(t, "--cluster-enabled", "yes")
-	ctx, node := context.Background(), s.Client(t)
-	must(t, node.ClusterAddSlotsRange(ctx, 0, 16383))
-	for range time.Tick(20 * time.Millisecond) { // a new cluster waits for two seconds before it serves
-		if strings.Contains(node.ClusterInfo(ctx).Val(), "cluster_state:ok") {
-			break
-		}
-	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.Addr()}})
+	ctx := context.Background()
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{proctest.StartCluster(t).Addr()}})
 	t.Cleanup(func() { _ = client.Close() })
 	b := rdb.New(client, "")
 

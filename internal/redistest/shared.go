@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"sync"
 	"testing"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // Main is the TestMain of packages that use Redis: it runs the tests, stops the server that they shared, fails if goroutines are
@@ -35,32 +36,19 @@ var shared sharedServer
 type sharedServer struct {
 	once   sync.Once
 	err    error
-	server *Server       // nil where ASYNQ_TEST_REDIS names one
-	dir    string        // of the server
-	admin  *redis.Client // of database 0, where databases are reserved
+	server *proctest.Redis // nil where ASYNQ_TEST_REDIS names one
+	admin  *redis.Client   // of database 0, where databases are reserved
 
 	mu        sync.Mutex
 	databases int
 	next      int
 }
 
-func realAvailable() bool {
-	if os.Getenv("ASYNQ_TEST_REDIS") != "" {
-		return true
-	}
-	_, err := exec.LookPath("redis-server")
-	return err == nil
-}
-
 func (s *sharedServer) start() error {
 	addr := os.Getenv("ASYNQ_TEST_REDIS")
 	if addr == "" {
-		dir, err := os.MkdirTemp("", "redistest")
-		if err != nil {
-			return err
-		}
-		s.dir = dir
-		if s.server, err = startServer(dir, "--databases", "4096"); err != nil {
+		var err error
+		if s.server, err = proctest.NewRedis("--databases", "4096"); err != nil {
 			return err
 		}
 		addr = s.server.Addr()
@@ -79,10 +67,7 @@ func (s *sharedServer) stop() {
 		_ = s.admin.Close() // the tests are over
 	}
 	if s.server != nil {
-		s.server.Stop()
-	}
-	if s.dir != "" {
-		_ = os.RemoveAll(s.dir) // a temporary directory
+		s.server.Close()
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 //go:embed bullmq/package.json bullmq/package-lock.json bullmq/bench.mjs
@@ -62,7 +64,7 @@ func (b *bullMQ) install(ctx context.Context) error {
 	defer cancel()
 	npm := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 	npm.Dir = b.dir
-	dieWithParent(npm)
+	proctest.DieWithParent(npm)
 	if out, err := npm.CombinedOutput(); err != nil {
 		return fmt.Errorf("npm ci: %w\n%s", err, bytes.TrimSpace(out))
 	}

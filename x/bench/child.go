@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // laneEnv holds the order for a process that is to run one lane. Each lane has a process of its own, so that CPU time and
@@ -87,7 +89,7 @@ func spawn(ctx context.Context, order *laneOrder) (*figures, error) {
 
 // measured runs a command that prints figures, as JSON.
 func measured(cmd *exec.Cmd) (*figures, error) {
-	dieWithParent(cmd)
+	proctest.DieWithParent(cmd)
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
 	if err := cmd.Run(); err != nil {

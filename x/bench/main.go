@@ -121,7 +121,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	server, err := startRedis(ctx)
+	server, err := startRedis()
 	if err != nil {
 		return err
 	}

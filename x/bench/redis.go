@@ -2,84 +2,42 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 const (
-	// startWithin is how long a redis-server may take until it answers.
-	startWithin = 20 * time.Second
+	// emptyWithin is how long the connections of a lane may take to close.
+	emptyWithin = 20 * time.Second
 	// pollEvery is how often a state is looked at that tells nobody of its changes.
 	pollEvery = time.Millisecond
 )
 
 // redisServer is a redis-server process on a loopback port, with nothing on disk.
 type redisServer struct {
-	addr string
-	dir  string
-	cmd  *exec.Cmd
+	*proctest.Redis
 	conn *redis.Client
 }
 
 // startRedis starts a server. The caller stops it.
-func startRedis(ctx context.Context) (*redisServer, error) {
-	dir, err := os.MkdirTemp("", "asynq-bench-")
+func startRedis() (*redisServer, error) {
+	server, err := proctest.NewRedis()
 	if err != nil {
 		return nil, err
 	}
-	for range 5 { // another process may take the port first
-		var s *redisServer
-		if s, err = startRedisIn(ctx, dir); err == nil {
-			return s, nil
-		}
-	}
-	return nil, errors.Join(err, os.RemoveAll(dir))
-}
-
-func startRedisIn(ctx context.Context, dir string) (*redisServer, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command("redis-server", "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", dir,
-		"--logfile", "redis.log")
-	dieWithParent(cmd)
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting redis-server (is it installed?): %w", err)
-	}
-	s := &redisServer{addr: addr, dir: dir, cmd: cmd, conn: redis.NewClient(&redis.Options{Addr: addr})}
-	err = poll(ctx, startWithin, func() (bool, error) {
-		pid, err := infoOf(ctx, s.conn, "server", "process_id")
-		return err == nil && int(pid) == cmd.Process.Pid, nil
-	})
-	if err != nil {
-		s.end()
-		return nil, fmt.Errorf("redis-server does not answer: %w", err)
-	}
-	return s, nil
+	return &redisServer{server, redis.NewClient(&redis.Options{Addr: server.Addr()})}, nil
 }
 
 // empty waits until nobody else is connected, and deletes everything.
 func (s *redisServer) empty(ctx context.Context) error {
 	own := int(s.conn.PoolStats().TotalConns)
-	err := poll(ctx, startWithin, func() (bool, error) {
+	err := poll(ctx, emptyWithin, func() (bool, error) {
 		n, err := infoOf(ctx, s.conn, "clients", "connected_clients")
 		return int(n) <= max(own, 1), err
 	})
@@ -95,18 +53,9 @@ func (s *redisServer) version(ctx context.Context) string {
 	return infoField(info, "redis_version")
 }
 
-// stop ends the server and removes its directory.
 func (s *redisServer) stop() {
-	s.end()
-	_ = os.RemoveAll(s.dir) // a temporary directory
-}
-
-func (s *redisServer) end() {
 	_ = s.conn.Close()
-	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
-	late := time.AfterFunc(startWithin, func() { _ = s.cmd.Process.Kill() })
-	defer late.Stop()
-	_ = s.cmd.Wait() // its exit code tells only by what it was ended
+	s.Close()
 }
 
 // poll calls is until it says true, for a while at most.

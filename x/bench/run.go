@@ -94,7 +94,7 @@ func (b *bench) lane(ctx context.Context, w *workload, side string) (*figures, e
 	if err := b.server.empty(ctx); err != nil {
 		return nil, err
 	}
-	order := &laneOrder{Workload: w.name, Side: side, Addr: b.server.addr, Tasks: w.tasks(b.scale), Scale: b.scale, Soak: b.soak}
+	order := &laneOrder{Workload: w.name, Side: side, Addr: b.server.Addr(), Tasks: w.tasks(b.scale), Scale: b.scale, Soak: b.soak}
 	if side == sideBullMQ {
 		order.Tasks = max(order.Tasks/bullMQShare, w.least)
 		return b.bullmq.lane(ctx, order)

@@ -3,31 +3,20 @@ package main
 import (
 	"bytes"
 	"context"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-)
 
-// needRedis leaves out a test on a machine with nothing but Go. With CI_REQUIRE_REDIS=1 that is a failure.
-func needRedis(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err == nil {
-		return
-	}
-	if os.Getenv("CI_REQUIRE_REDIS") == "1" {
-		t.Fatal("no redis-server on the PATH")
-	}
-	t.Skip("no redis-server on the PATH")
-}
+	"github.com/asynq-go/asynq/internal/proctest"
+)
 
 // Every workload comes to its end on every side, and measures something.
 func TestWorkloads(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
+	proctest.NeedRedis(t)
 	list := workloads(true)
 	for _, d := range dimensions(false) {
 		list = append(list, d.workload(d.values[1]))
@@ -36,7 +25,7 @@ func TestWorkloads(t *testing.T) {
 	for _, w := range list {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
-			server, err := startRedis(t.Context())
+			server, err := startRedis()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +38,7 @@ func TestWorkloads(t *testing.T) {
 					t.Fatal(err)
 				}
 				f, err := spawn(t.Context(), &laneOrder{
-					Workload: w.name, Side: side, Addr: server.addr, Tasks: 20, Scale: 0.01, Soak: 2 * time.Second, Crowd: 20,
+					Workload: w.name, Side: side, Addr: server.Addr(), Tasks: 20, Scale: 0.01, Soak: 2 * time.Second, Crowd: 20,
 				})
 				if err != nil {
 					t.Fatalf("%s: %v", side, err)
@@ -102,7 +91,7 @@ func TestLaneThatFailsSaysWhy(t *testing.T) {
 
 // A short measurement that notices if much of the speed is lost. It is made with a program of its own, which has no race detector.
 func TestGuard(t *testing.T) {
-	needRedis(t)
+	proctest.NeedRedis(t)
 	program := filepath.Join(t.TempDir(), "bench.exe")
 	run := func(ctx context.Context, name string, args ...string) {
 		t.Helper()

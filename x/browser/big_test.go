@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // quick is how long the server may take for a page, however many tasks there are.
@@ -17,7 +18,7 @@ const quick = 300 * time.Millisecond
 
 // A queue with a million of tasks is shown at once, wherever in it one looks. It runs alone: what else works would be measured, too.
 func TestManyTasks(t *testing.T) {
-	s := serve(t, startRedis(t))
+	s := serve(t, asynq.RedisClientOpt{Addr: proctest.StartRedis(t).Addr()})
 	began := time.Now()
 	s.fill(t, many, asynq.Queue("large"))
 	s.fill(t, many/5, asynq.Queue("planned"), asynq.ProcessIn(time.Hour))

@@ -20,6 +20,8 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 var pictures = flag.String("pictures", "", "write pictures of all pages into this directory, which takes four minutes")
@@ -38,13 +40,13 @@ func TestPictures(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	addr := freeAddr(t)
+	addr := proctest.FreeAddr(t)
 	args := []string{"dev", "--listen", addr, "--rate", "40", "--seed", "11"}
-	if _, err := exec.LookPath("redis-server"); err == nil {
-		args = append(args, "--redis", startRedis(t, "--maxmemory", "64mb", "--slowlog-log-slower-than", "2000").Addr)
+	if found, _ := proctest.HasRedis(); found {
+		args = append(args, "--redis", proctest.StartRedis(t, "--maxmemory", "64mb", "--slowlog-log-slower-than", "2000").Addr())
 	}
-	start(t, program, args...)
-	listens(t, addr)
+	proctest.Start(t, program, args...)
+	proctest.Listens(t, addr)
 	s := &site{url: "http://" + addr}
 	// Somebody looks, so that Redis is asked often; a tab is not patient enough for that.
 	events, err := http.Get(s.url + "/events")

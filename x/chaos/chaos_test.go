@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/chaos/checker"
 	"github.com/asynq-go/asynq/x/chaos/fault"
 	"github.com/asynq-go/asynq/x/chaos/history"
@@ -35,20 +35,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// needRedis leaves out what needs a redis-server where there is none; with CI_REQUIRE_REDIS=1 that is a failure.
-func needRedis(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("no redis-server on the PATH")
-	}
-}
-
 // A bounded selection of what `make chaos` runs: a short run on each kind of site, with the same seed each time.
 func TestChaos(t *testing.T) {
-	needRedis(t)
+	proctest.NeedRedis(t)
 	for _, o := range []options{
 		{Site: node.Standalone, Fsync: site.Always, Length: 40 * time.Second, Tasks: 6000},
 		{Site: node.Sentinel, Fsync: site.EverySecond, Length: 30 * time.Second, Tasks: 3000},
@@ -70,7 +59,7 @@ func TestChaos(t *testing.T) {
 
 // The checker sees what it must see in a real run, too: one whose history is changed afterwards.
 func TestChaosCanFail(t *testing.T) {
-	needRedis(t)
+	proctest.NeedRedis(t)
 	o := options{
 		Site: node.Standalone, Fsync: site.Always, Length: 2 * time.Second, Tasks: 400, Library: node.Ours, Every: time.Second, Seed: 1,
 		Lease: 4 * time.Second, Dir: t.TempDir(), Only: []fault.Kind{fault.ScriptFlush},
@@ -169,7 +158,7 @@ func TestBackToFull(t *testing.T) {
 
 // While a shard is dead, the queues of the others keep at least 80 % of their rate.
 func TestDeadShard(t *testing.T) {
-	needRedis(t)
+	proctest.NeedRedis(t)
 	o := options{
 		Site: node.Cluster, Fsync: site.EverySecond, Length: 14 * time.Second, Tasks: 8400, Library: node.Ours, Every: 7 * time.Second, Seed: 1,
 		Lease: 10 * time.Second, Dir: keep(t), Only: []fault.Kind{fault.DeadShard},

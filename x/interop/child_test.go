@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/interop/side"
 )
 
@@ -114,7 +115,7 @@ func (s *site) spawn(r *record, l side.Library) *child {
 	c := &child{name: l.Name(), cmd: exec.Command(os.Args[0]), over: make(chan struct{}), first: make(chan struct{})}
 	c.cmd.Env = append(os.Environ(), childEnv+"="+l.Name()+" "+s.addr)
 	c.cmd.Stderr = os.Stderr
-	dieWithParent(c.cmd)
+	proctest.DieWithParent(c.cmd)
 	stdin, err := c.cmd.StdinPipe()
 	s.must(err)
 	c.stdin = stdin

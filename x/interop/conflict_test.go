@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/interop/side"
 )
 
@@ -57,7 +58,7 @@ func TestALockHoldsOnBothSides(t *testing.T) {
 		receive(s, running, "the task to run")
 		refused("while the first runs")
 		close(release)
-		s.eventually("the lock to be free", func() bool {
+		proctest.Eventually(s, "the lock to be free", func() bool {
 			_, err := other.Enqueue(lock("second", time.Hour))
 			return err == nil
 		})
@@ -73,7 +74,7 @@ func TestALockExpiresOnBothSides(t *testing.T) {
 		task := side.Task{Type: "t", Payload: []byte("p"), Unique: time.Second}
 		first := s.enqueue(s.client(a), task)
 		var second *side.Info
-		s.eventually("the lock to expire", func() (ok bool) {
+		proctest.Eventually(s, "the lock to expire", func() (ok bool) {
 			info, err := s.client(b).Enqueue(task)
 			second = info
 			return err == nil
@@ -103,7 +104,7 @@ func TestALockOfAGroupedTask(t *testing.T) {
 			s.Errorf("a second one: %v", err)
 		}
 		srv := s.serve(b, side.Config{Aggregate: aggregateMembers}, work)
-		s.eventually("the group to be aggregated", func() bool {
+		proctest.Eventually(s, "the group to be aggregated", func() bool {
 			_, err := s.inspector(b).Task("default", "first")
 			return errors.Is(err, b.Errors().TaskNotFound)
 		})
@@ -155,7 +156,7 @@ func TestATaskIDIsTakenOnBothSides(t *testing.T) {
 		s.enqueue(mine, side.Task{Type: "block", ID: "id", MaxRetry: -1})
 		s.await(inspector, "id", "active")
 		refused("while it is active")
-		s.eventually("it to be canceled", func() bool { // the server may not listen yet
+		proctest.Eventually(s, "it to be canceled", func() bool { // the server may not listen yet
 			s.must(inspector.Cancel("id"))
 			info, err := inspector.Task("default", "id")
 			return err == nil && info.State == "archived"

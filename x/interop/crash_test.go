@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/interop/side"
 )
 
@@ -36,7 +37,7 @@ func TestACrashedServersTasksRunOnTheOtherSide(t *testing.T) {
 		for n := range 5 {
 			s.enqueue(s.client(a), side.Task{Type: "block", ID: fmt.Sprint("t", n), Retention: time.Hour, Unique: time.Hour, Payload: []byte{byte(n)}})
 		}
-		s.eventually("all tasks to run", func() bool {
+		proctest.Eventually(s, "all tasks to run", func() bool {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			return len(r.runs) == 5
@@ -94,7 +95,7 @@ func TestAQueueIsSharedThroughCrashes(t *testing.T) {
 	left := 0
 	heir := func(l side.Library) *child {
 		c := s.spawn(r, l)
-		s.eventually("the leases of the killed to be gone", func() bool {
+		proctest.Eventually(s, "the leases of the killed to be gone", func() bool {
 			enqueue(1)
 			before := fmt.Sprint(time.Now().Add(-10 * time.Second).Unix())
 			n, err := s.redis.ZCount(context.Background(), leaseKey, "-inf", before).Result()
@@ -114,7 +115,7 @@ func TestAQueueIsSharedThroughCrashes(t *testing.T) {
 		}
 		enqueue(100)
 		for _, victim := range children[:2] {
-			s.eventually("the victim to have a task", func() bool {
+			proctest.Eventually(s, "the victim to have a task", func() bool {
 				enqueue(4) // so that there is work to be cut off, however fast the others are
 				select {
 				case <-victim.first:
@@ -136,7 +137,7 @@ func TestAQueueIsSharedThroughCrashes(t *testing.T) {
 		left += s.age() // those that are left belong to the killed
 	}
 	children := []*child{heir(libraries["ours"]), s.spawn(r, libraries["theirs"])}
-	s.eventually("all tasks to be completed", func() bool {
+	proctest.Eventually(s, "all tasks to be completed", func() bool {
 		q, err := s.inspector(libraries["ours"]).Queue("default")
 		s.must(err)
 		return q.Completed == tasks

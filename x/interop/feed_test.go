@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/interop/side"
 )
 
@@ -95,7 +96,7 @@ func TestAUniqueTaskGivesItsLockBack(t *testing.T) {
 		}
 		close(go1)
 		receive(s, jobs, "the task to run again")
-		s.eventually("the lock to be given up", func() bool {
+		proctest.Eventually(s, "the lock to be given up", func() bool {
 			_, err := client.Enqueue(task)
 			if err != nil && !errors.Is(err, a.Errors().Duplicate) {
 				s.Fatal(err)
@@ -150,7 +151,7 @@ func TestAResultIsReadBack(t *testing.T) {
 				s.Errorf("%s inspector: %+v", name, info)
 			}
 		}
-		s.eventually("a task to go when its retention is over", func() bool {
+		proctest.Eventually(s, "a task to go when its retention is over", func() bool {
 			_, err := s.inspector(a).Task("default", "brief")
 			return errors.Is(err, a.Errors().TaskNotFound)
 		})
@@ -191,7 +192,7 @@ func TestAFailingTaskIsRetriedAndArchived(t *testing.T) {
 		if info := s.await(mine, "panic", "archived"); !strings.Contains(info.LastErr, "aah") {
 			s.Errorf("panicked: %+v", info)
 		}
-		s.eventually("the revoked task to be gone", func() bool {
+		proctest.Eventually(s, "the revoked task to be gone", func() bool {
 			_, err := mine.Task("default", "revoke")
 			return errors.Is(err, a.Errors().TaskNotFound)
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/interop/side"
 )
 
@@ -49,7 +50,7 @@ func makeAll(s *site, l side.Library) {
 	both("aggregating", side.Task{Group: "g"})
 	s.must(inspector.Pause("default"))
 	// A server that was looking when the queue was paused may take one more.
-	s.eventually("a task to stay pending", func() bool {
+	proctest.Eventually(s, "a task to stay pending", func() bool {
 		info := s.enqueue(client, side.Task{Type: "probe", Timeout: time.Minute})
 		time.Sleep(100 * time.Millisecond)
 		_, err := inspector.Task("default", info.ID)
@@ -110,7 +111,7 @@ func TestBothInspectorsSayTheSame(t *testing.T) {
 		same("queues", func(i side.Inspector) (any, error) { return i.Queues() })
 		same("groups", func(i side.Inspector) (any, error) { return i.Groups("default") })
 		same("history", func(i side.Inspector) (any, error) { return i.History("default", 3) })
-		s.eventually("the server to publish its workers", func() bool {
+		proctest.Eventually(s, "the server to publish its workers", func() bool {
 			servers, err := other.Servers()
 			return err == nil && len(servers) == 1 && len(servers[0].Workers) == 2
 		})
@@ -180,7 +181,7 @@ func TestAnInspectorChangesTheOtherSidesTasks(t *testing.T) {
 		s.await(mine, "active1", "retry")
 		s.must(other.Cancel("active2"))
 		s.await(mine, "active2", "retry")
-		s.eventually("all to be done", func() bool {
+		proctest.Eventually(s, "all to be done", func() bool {
 			q, err := mine.Queue("default")
 			s.must(err)
 			return q.Pending == 0 && q.Active == 0
@@ -214,7 +215,7 @@ func TestSchedulersAreSeenAndServed(t *testing.T) {
 		for name, l := range libraries {
 			i := s.inspector(l)
 			var entries []side.Entry
-			s.eventually("the entry to be seen", func() bool {
+			proctest.Eventually(s, "the entry to be seen", func() bool {
 				entries, err = i.Entries()
 				return err == nil && len(entries) == 1
 			})
@@ -222,7 +223,7 @@ func TestSchedulersAreSeenAndServed(t *testing.T) {
 			if e.ID != id || e.Spec != "@every 1s" || e.Type != "tick" || string(e.Payload) != "p" || !strings.Contains(strings.Join(e.Options, " "), `Queue("periodic")`) {
 				s.Errorf("%s: entry %+v", name, e)
 			}
-			s.eventually("the event to be seen", func() bool {
+			proctest.Eventually(s, "the event to be seen", func() bool {
 				ids, err := i.Events(id)
 				return err == nil && slices.Contains(ids, j.ID)
 			})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/interop/side"
 )
 
@@ -79,7 +80,7 @@ func TestARunningSystemMigratesAndBack(t *testing.T) {
 
 	inspector := s.inspector(own)
 	want := slices.Concat(enqueued...)
-	s.eventually("all to be done", func() bool {
+	proctest.Eventually(s, "all to be done", func() bool {
 		q, err := inspector.Queue("default")
 		s.must(err)
 		return q.Active+q.Pending+q.Retry+q.Scheduled+q.Aggregating == 0

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/interop/ours"
 	"github.com/asynq-go/asynq/x/interop/side"
 	"github.com/asynq-go/asynq/x/interop/theirs"
@@ -67,7 +68,7 @@ type site struct {
 // newSite starts a Redis. When the test is over, nothing in it may be broken.
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{T: t, addr: startRedis(t)}
+	s := &site{T: t, addr: proctest.StartRedis(t).Addr()}
 	s.redis = redis.NewClient(&redis.Options{Addr: s.addr})
 	t.Cleanup(func() { _ = s.redis.Close() }) // the test is over
 	t.Cleanup(s.check)
@@ -164,22 +165,12 @@ func (s *site) task(i side.Inspector, id string) *side.Info {
 // await waits until the inspector sees the task in the state, in the default queue.
 func (s *site) await(i side.Inspector, id, state string) (info *side.Info) {
 	s.Helper()
-	s.eventually("task "+id+" "+state, func() bool {
+	proctest.Eventually(s, "task "+id+" "+state, func() bool {
 		var err error
 		info, err = i.Task("default", id)
 		return err == nil && info.State == state
 	})
 	return info
-}
-
-// eventually waits until the condition holds.
-func (s *site) eventually(what string, condition func() bool) {
-	s.Helper()
-	for end := time.Now().Add(limit); !condition(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.Fatalf("%v passed without: %s", limit, what)
-		}
-	}
 }
 
 // receive returns the next value of the channel.

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/metrics"
 )
 
@@ -22,7 +23,7 @@ import (
 //
 //	go test -run '^$' -bench Scrape -benchtime 200x ./...
 func BenchmarkScrape(b *testing.B) {
-	opt := asynq.RedisClientOpt{Addr: startRedis(b)}
+	opt := asynq.RedisClientOpt{Addr: proctest.StartRedis(b).Addr()}
 	const queues, each = 100, 10_000
 	client := newClient(b, opt)
 	payload := []byte(strings.Repeat("x", 100))
@@ -101,7 +102,7 @@ func BenchmarkWorker(b *testing.B) {
 func BenchmarkProcess(b *testing.B) {
 	for _, seen := range []bool{false, true} {
 		b.Run(fmt.Sprintf("seen=%v", seen), func(b *testing.B) {
-			opt := asynq.RedisClientOpt{Addr: startRedis(b)}
+			opt := asynq.RedisClientOpt{Addr: proctest.StartRedis(b).Addr()}
 			client := newClient(b, opt)
 			for left := b.N; left > 0; left -= 1000 {
 				tasks := make([]*asynq.Task, min(left, 1000))

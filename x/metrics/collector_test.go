@@ -8,6 +8,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/metrics"
 )
 
@@ -146,7 +147,7 @@ func TestCollectorServers(t *testing.T) {
 	<-started
 	c := metrics.NewCollector(newInspector(t, opt), metrics.CollectorOptions{})
 	var got map[string]float64
-	eventually(t, "the heartbeat to tell of the task", func() error {
+	proctest.Until(t, "the heartbeat to tell of the task", func() error {
 		if got = gather(t, c); got["asynq_slots_busy{}"] != 1 || got["asynq_scheduler_entries{}"] != 1 {
 			return errFailed
 		}

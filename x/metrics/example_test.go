@@ -19,9 +19,10 @@ func ExampleWorker() {
 
 	mux := asynq.NewServeMux()
 	mux.Use(m.Middleware)
-	mux.HandleFunc("email:welcome", func(context.Context, *asynq.Task) error { return nil })
 
 	server := asynq.NewServer(asynq.RedisClientOpt{Addr: "localhost:6379"}, asynq.Config{Observer: m.Observer()})
+
+	mux.HandleFunc("email:welcome", func(context.Context, *asynq.Task) error { return nil })
 	if err := server.Start(mux); err != nil {
 		log.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/metrics"
 )
 
@@ -105,10 +106,10 @@ scrape_configs:
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr := freeAddr(t)
-	start(t, "prometheus", append(args, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+	addr := proctest.FreeAddr(t)
+	proctest.Start(t, "prometheus", append(args, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+addr, "--log.level=warn")...)
-	eventually(t, "Prometheus to be ready", func() error {
+	proctest.Until(t, "Prometheus to be ready", func() error {
 		resp, err := http.Get("http://" + addr + "/-/ready")
 		if err != nil {
 			return err
@@ -130,7 +131,7 @@ func answers(t *testing.T, addr string) {
 		for _, target := range p.Targets {
 			asked++
 			expr := strings.NewReplacer("$__rate_interval", "3s", "$queue", "(default|low)").Replace(target.Expr)
-			eventually(t, "an answer to "+expr+" of "+p.Title, func() error { return query(addr, expr) })
+			proctest.Until(t, "an answer to "+expr+" of "+p.Title, func() error { return query(addr, expr) })
 		}
 	}
 	t.Logf("%d queries were answered", asked)
@@ -141,7 +142,7 @@ func answers(t *testing.T, addr string) {
 			}
 		}
 	}
-	eventually(t, "all rules to be evaluated", func() error {
+	proctest.Until(t, "all rules to be evaluated", func() error {
 		if err := ask(addr, "/api/v1/rules", nil, &found); err != nil {
 			return err
 		}

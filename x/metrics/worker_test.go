@@ -9,6 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/metrics"
 )
 
@@ -33,7 +34,7 @@ func TestWorker(t *testing.T) {
 	}
 	t.Cleanup(srv.Shutdown)
 	var got map[string]float64
-	eventually(t, "all to be processed", func() error {
+	proctest.Until(t, "all to be processed", func() error {
 		if got = gather(t, m); got["asynq_attempts_total{outcome=archived,queue=default,type=panics}"] != 1 {
 			return errFailed
 		}
@@ -56,7 +57,7 @@ func TestWorker(t *testing.T) {
 	for i := range 5 {
 		enqueue(t, client, fmt.Sprint("ok:", i))
 	}
-	eventually(t, "the other types", func() error {
+	proctest.Until(t, "the other types", func() error {
 		if got = gather(t, m); got["asynq_attempts_total{outcome=succeeded,queue=default,type=other}"] != 5 {
 			return errFailed
 		}

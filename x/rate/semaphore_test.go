@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 func (s *Semaphore) acquires(t *testing.T, id string, seconds int) bool {
@@ -162,12 +163,8 @@ func TestFullRedis(t *testing.T) {
 	if servers.plain == "" {
 		return
 	}
-	addr, stop, err := startRedis(t.TempDir(), "--maxmemory", "1", "--maxmemory-policy", "noeviction")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
-	p := place{opt: asynq.RedisClientOpt{Addr: addr}}
+	server := proctest.StartRedis(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
+	p := place{opt: asynq.RedisClientOpt{Addr: server.Addr()}}
 	l, s := p.limiter(t, PerHour(1)), p.semaphore(t, 1)
 	if err := l.conn.client.Set(context.Background(), "x", "y", 0).Err(); err == nil {
 		t.Fatal("Redis is not full")

@@ -247,21 +247,3 @@ func TestDocumentedProblems(t *testing.T) {
 		}
 	}
 }
-
-// The Go block of docs/SERVICE.md is in an example, which is compiled.
-func TestDocsAreCompiled(t *testing.T) {
-	t.Parallel()
-	doc, err := os.ReadFile("../../docs/SERVICE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	example, err := os.ReadFile("example_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, block, _ := strings.Cut(string(doc), "```go\n")
-	block, _, ok := strings.Cut(block, "```")
-	if plain := strings.NewReplacer("\t", ""); !ok || !strings.Contains(plain.Replace(string(example)), plain.Replace(block)) {
-		t.Errorf("this block is not in the example:\n%s", block)
-	}
-}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/service"
 )
 
@@ -124,7 +125,7 @@ func TestOneTokenDoesNotWaitForAll(t *testing.T) {
 				answers <- r.status
 			}
 		}()
-		eventually(t, "an answer, or one more that waits", func() bool { return s.service.Waiting() > before || len(answers) > 0 })
+		proctest.Eventually(t, "an answer, or one more that waits", func() bool { return s.service.Waiting() > before || len(answers) > 0 })
 	}
 	for range 5 {
 		hold(all)

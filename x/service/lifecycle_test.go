@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/service"
 	"github.com/asynq-go/asynq/x/web"
 )
@@ -94,7 +95,7 @@ func TestShutdownAnswersWhoWaits(t *testing.T) {
 				t.Errorf("answer: %s", r.body)
 			}
 		})
-		eventually(t, "requests to wait", func() bool { return s.service.Waiting() == 6 })
+		proctest.Eventually(t, "requests to wait", func() bool { return s.service.Waiting() == 6 })
 		began := time.Now()
 		s.shutdown()
 		group.Wait()
@@ -147,7 +148,7 @@ func TestShutdownUnderLoadLosesNothing(t *testing.T) {
 				}
 			}
 		}()
-		eventually(t, "some tasks to be taken", func() bool { mu.Lock(); defer mu.Unlock(); return len(seen) > n/3 })
+		proctest.Eventually(t, "some tasks to be taken", func() bool { mu.Lock(); defer mu.Unlock(); return len(seen) > n/3 })
 		s.shutdown()
 		group.Wait()
 		<-tasks
@@ -177,7 +178,7 @@ func TestReload(t *testing.T) {
 				t.Error("the request that waited through the reload got nothing")
 			}
 		})
-		eventually(t, "a request to wait", func() bool { return s.service.Waiting() == 1 })
+		proctest.Eventually(t, "a request to wait", func() bool { return s.service.Waiting() == 1 })
 		s.enqueue("q", 3, "")
 		l, _ := s.take("q", 3, "10s")
 		if err := s.service.Reload(service.Config{}); err == nil {
@@ -329,7 +330,7 @@ func TestTLSWithClientCertificates(t *testing.T) {
 		}
 		return res, err
 	}
-	eventually(t, "the service to answer", func() bool {
+	proctest.Eventually(t, "the service to answer", func() bool {
 		res, err := get(true)
 		return err == nil && res.StatusCode == http.StatusOK && res.ProtoMajor == 2
 	})

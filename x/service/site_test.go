@@ -6,21 +6,17 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/service"
 )
 
@@ -47,7 +43,7 @@ func fakeRedis(t testing.TB) asynq.RedisConnOpt {
 
 func realRedis(t testing.TB) asynq.RedisConnOpt {
 	t.Helper()
-	return asynq.RedisClientOpt{Addr: startRedis(t)}
+	return asynq.RedisClientOpt{Addr: proctest.StartRedis(t).Addr()}
 }
 
 // onEach runs a test on both kinds of Redis.
@@ -225,52 +221,4 @@ func (l *logBook) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.String()
-}
-
-// startRedis starts a redis-server for the test, and returns its address.
-func startRedis(t testing.TB) string {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		const why = "no redis-server on the PATH: install Redis 6.2 or newer"
-		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
-			t.Fatal(why)
-		}
-		t.Skip(why)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(addr)
-	cmd := exec.Command("redis-server", "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir())
-	dieWithParent(cmd)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGKILL) // it keeps nothing
-		_ = cmd.Wait()                          // tells that it was killed
-	})
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	eventually(t, "Redis to answer", func() bool { return client.Ping(context.Background()).Err() == nil })
-	return addr
-}
-
-// eventually tries until it is so, for 20 s at most: other processes give no signal.
-func eventually(t testing.TB, what string, try func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !try() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // Names may hold anything that is UTF-8.
@@ -150,7 +151,7 @@ func TestWaitForResult(t *testing.T) {
 				t.Errorf("answer: %s", r.body)
 			}
 		})
-		eventually(t, "requests to wait", func() bool { return s.service.Waiting() >= 5 })
+		proctest.Eventually(t, "requests to wait", func() bool { return s.service.Waiting() >= 5 })
 		for queue, outcome := range map[string]string{"kept": `done`, "dropped": `done`, "failed": `fail`} {
 			l, _ := s.take(queue, 1, "10s")
 			body := map[string]string{"done": `{"result":42}`, "fail": `{"error":"no","skip_retry":true}`}[outcome]
@@ -167,7 +168,7 @@ func TestWaitForResult(t *testing.T) {
 				t.Errorf("answer: %s", r.body)
 			}
 		})
-		eventually(t, "a request to wait", func() bool { return s.service.Waiting() == 1 })
+		proctest.Eventually(t, "a request to wait", func() bool { return s.service.Waiting() == 1 })
 		other := newSite(t, opt, nil)
 		l, _ := other.take("kept2", 1, "10s")
 		other.call("POST", "/v1/leases/"+l[0]+"/done", "").want(200)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/service"
 )
 
@@ -172,13 +173,13 @@ func TestTakeWaits(t *testing.T) {
 			}
 			got <- r
 		}()
-		eventually(t, "a request to wait", func() bool { return s.service.Waiting() == 1 })
+		proctest.Eventually(t, "a request to wait", func() bool { return s.service.Waiting() == 1 })
 		s.enqueue("q", 1, "")
 		if r := <-got; len(r.want(200).list("tasks")) != 1 {
 			t.Errorf("answer: %s", r.body)
 		}
 		s.enqueue("q2", 1, "")
-		eventually(t, "a take that does not wait to get a task", func() bool {
+		proctest.Eventually(t, "a take that does not wait to get a task", func() bool {
 			l, _ := s.take("q2", 1, "0s")
 			return len(l) == 1
 		})
@@ -196,17 +197,17 @@ func TestTakersThatLeave(t *testing.T) {
 			for range 4 {
 				group.Go(func() { _, _ = s.try(ctx, all, "POST", "/v1/take", `{"queues":["`+queue+`"],"n":3,"wait":"20s"}`) })
 			}
-			eventually(t, "requests to wait", func() bool { return s.service.Waiting() == 4 })
+			proctest.Eventually(t, "requests to wait", func() bool { return s.service.Waiting() == 4 })
 			cancel()
 			group.Wait()
 			// What is written to a connection before the service has heard of its end is delivered, as far as anybody can tell, and held
 			// until its lease ends. So the tasks come when it has heard.
-			eventually(t, "the service to hear that they are gone", func() bool { return s.service.Waiting() == 0 })
+			proctest.Eventually(t, "the service to hear that they are gone", func() bool { return s.service.Waiting() == 0 })
 			s.enqueue(queue, 5, "")
 			if _, ids := s.takeAll(queue, 5); fmt.Sprint(ids) != "[1 2 3 4 5]" {
 				t.Fatalf("order: %v", ids)
 			}
-			eventually(t, "nobody to wait", func() bool { return s.service.Waiting() == 0 })
+			proctest.Eventually(t, "nobody to wait", func() bool { return s.service.Waiting() == 0 })
 		}
 	})
 }
@@ -318,7 +319,7 @@ func TestSilentWorkerLosesItsTask(t *testing.T) {
 	if _, ids := s.take("later", 1, "15s"); len(ids) != 1 {
 		t.Error("the scheduled task did not come")
 	}
-	eventually(t, "the task to fail", func() bool { return s.state("q", "1") == "archived" })
+	proctest.Eventually(t, "the task to fail", func() bool { return s.state("q", "1") == "archived" })
 	s.call("POST", "/v1/leases/"+l[0]+"/done", "").problem(409, "lease-lost")
 }
 
@@ -329,7 +330,7 @@ func TestCancel(t *testing.T) {
 		s.call("POST", "/v1/queues/q/tasks/1/cancel", "").problem(409, "wrong-state")
 		s.call("POST", "/v1/queues/q/tasks/2/cancel", "").problem(404, "task-not-found")
 		l, _ := s.take("q", 1, "5s")
-		eventually(t, "the worker to be told", func() bool {
+		proctest.Eventually(t, "the worker to be told", func() bool {
 			s.call("POST", "/v1/queues/q/tasks/1/cancel", "").want(202) // whether anybody listens yet is not known
 			return s.call("POST", "/v1/leases/extend", `{"leases":["`+l[0]+`"]}`).want(200).get("results", 0, "canceled") == true
 		})
@@ -347,7 +348,7 @@ func TestDeadlineOfAnAttempt(t *testing.T) {
 	s.enqueue("q", 1, `,"timeout":"1s","retention":"1h"`)
 	l, _ := s.take("q", 1, "5s")
 	var last *reply
-	eventually(t, "the deadline", func() bool {
+	proctest.Eventually(t, "the deadline", func() bool {
 		last = s.call("POST", "/v1/leases/"+l[0]+"/extend", "")
 		return last.status != http.StatusOK
 	})
@@ -368,13 +369,13 @@ func TestSoManyMayWait(t *testing.T) {
 		defer close(gone)
 		_, _ = s.try(ctx, all, "POST", "/v1/take", `{"queues":["q"],"wait":"20s"}`)
 	}()
-	eventually(t, "a request to wait", func() bool { return s.service.Waiting() == 1 })
+	proctest.Eventually(t, "a request to wait", func() bool { return s.service.Waiting() == 1 })
 	if r := s.call("POST", "/v1/take", `{"queues":["q"],"wait":"20s"}`).problem(503, "unavailable"); r.header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
 	cancel()
 	<-gone
-	eventually(t, "nobody to wait", func() bool { return s.service.Waiting() == 0 })
+	proctest.Eventually(t, "nobody to wait", func() bool { return s.service.Waiting() == 0 })
 	s.take("q", 1, "0s")
 }
 

@@ -9,30 +9,6 @@ import (
 	"github.com/asynq-go/asynq/x/web"
 )
 
-// Each Go block of docs/WEB.md is in an example, which is compiled.
-func TestDocsAreCompiled(t *testing.T) {
-	t.Parallel()
-	doc, err := os.ReadFile("../../docs/WEB.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	examples, err := os.ReadFile("example_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	indent := regexp.MustCompile(`(?m)^\t+`)
-	source := indent.ReplaceAllString(string(examples), "")
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(doc), -1)
-	if len(blocks) < 5 {
-		t.Fatalf("found %d Go blocks", len(blocks))
-	}
-	for _, block := range blocks {
-		if !strings.Contains(source, indent.ReplaceAllString(block[1], "")) {
-			t.Errorf("this block is in no example:\n%s", block[1])
-		}
-	}
-}
-
 // The table of verbs in docs/WEB.md says which roles include them, as the roles do.
 func TestDocsTellOfEachVerb(t *testing.T) {
 	t.Parallel()

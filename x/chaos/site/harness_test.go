@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // harnessEnv has the test binary be a harness that starts a site in the directory that it names, and waits to be killed.
@@ -33,7 +35,7 @@ func runHarness() {
 // TestDiesWithHarness kills a harness, which has no time to close its site.
 func TestDiesWithHarness(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
+	proctest.NeedRedis(t)
 	if runtime.GOOS != "linux" {
 		return // only that kernel offers it
 	}

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 func TestMain(m *testing.M) {
@@ -35,22 +36,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// needRedis leaves out a test where there is no server program. With CI_REQUIRE_REDIS=1 that is a failure.
-func needRedis(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("no redis-server on the PATH")
-	}
-}
-
 // start starts a site for the test. When the test is over, it must be gone to the last process.
 func start(t *testing.T, opts Options) (*Site, context.Context) {
 	t.Helper()
 	t.Parallel()
-	needRedis(t)
+	proctest.NeedRedis(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	began := time.Now()
@@ -153,7 +143,7 @@ func TestSlot(t *testing.T) {
 
 func TestStartErrors(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
+	proctest.NeedRedis(t)
 	full := t.TempDir()
 	if err := os.WriteFile(filepath.Join(full, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // lease is how long leases last in tests that lose none on purpose.
@@ -18,7 +19,7 @@ const lease = 10 * time.Second
 func completed(t *testing.T, s *site, queue string, want int) {
 	t.Helper()
 	i := s.inspector(t)
-	eventually(t, "all tasks are completed", func() bool {
+	proctest.Eventually(t, "all tasks are completed", func() bool {
 		info, err := i.GetQueueInfo(queue)
 		return err == nil && info.Completed == want && info.Size == 0
 	})
@@ -114,7 +115,7 @@ func TestPHPWorkerFailsAndDies(t *testing.T) {
 	if _, err := c.Enqueue(asynq.NewTask("mail", []byte(`{"n":2,"busy":60}`), asynq.Queue("mail"), asynq.Retention(time.Hour))); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the worker is at work", func() bool { return len(log.lines()) == 4 })
+	proctest.Eventually(t, "the worker is at work", func() bool { return len(log.lines()) == 4 })
 	w.kill()
 	s.php(t, "worker.php", log.path, "1", "0", "mail")
 	completed(t, s, "mail", 2)

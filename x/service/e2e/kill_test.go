@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // What the storm is made of.
@@ -46,7 +48,7 @@ func TestStorm(t *testing.T) {
 	killAny := func() { kill(random.IntN(len(workers))) }
 	killHolder := func() { // of the ordered queue, most probably: its lease lasts until all 50 tasks are done
 		var at int
-		eventually(t, "a worker begins an ordered task", func() bool {
+		proctest.Eventually(t, "a worker begins an ordered task", func() bool {
 			lines := log.lines()
 			pid := holder(lines[max(0, len(lines)-20):])
 			at = slices.IndexFunc(workers, func(w *process) bool { return w.cmd.Process.Pid == pid })
@@ -56,7 +58,7 @@ func TestStorm(t *testing.T) {
 	}
 	for n, trouble := range []func(){killHolder, restart, killAny} {
 		after := 2 * stormTasks * (1 + n*2 + random.IntN(2)) / 8 // lines; a task has two
-		eventually(t, "workers have got on", func() bool { return len(log.lines()) >= after })
+		proctest.Eventually(t, "workers have got on", func() bool { return len(log.lines()) >= after })
 		trouble()
 	}
 	producer.wait(t)
@@ -83,7 +85,7 @@ func drain(t *testing.T, s *site) {
 	t.Helper()
 	i := s.inspector(t)
 	left := map[string]int{"ordered": stormTasks / stormEvery, "bulk": stormTasks - stormTasks/stormEvery}
-	eventually(t, "all tasks are completed", func() bool {
+	proctest.Eventually(t, "all tasks are completed", func() bool {
 		for queue, want := range left {
 			info, err := i.GetQueueInfo(queue)
 			if err != nil {

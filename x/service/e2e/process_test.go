@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // patience is how long a test waits for what must come.
@@ -68,7 +65,7 @@ func start(t *testing.T, env []string, name string, args ...string) *process {
 	}
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out // files: whoever inherits them keeps nobody waiting
-	dieWithParent(p.cmd)
+	proctest.DieWithParent(p.cmd)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("starting %s: %v", name, err)
 	}
@@ -125,32 +122,6 @@ func (p *process) term(t *testing.T) {
 	p.wait(t)
 }
 
-// eventually calls a function until it says true.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	timeout := time.After(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-timeout:
-			t.Fatalf("waited too long until %s", what)
-		}
-	}
-}
-
-// freeAddr is a loopback address that nobody listens on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
 // site is a Redis, and a service on it.
 type site struct {
 	redis   string
@@ -164,13 +135,7 @@ func (s *site) url() string { return "http://" + s.addr }
 // newSite starts them.
 func newSite(t *testing.T, lease time.Duration) *site {
 	t.Helper()
-	server := need(t, "redis-server", "CI_REQUIRE_REDIS")
-	s := &site{redis: freeAddr(t), addr: freeAddr(t), lease: lease}
-	_, port, _ := net.SplitHostPort(s.redis)
-	start(t, nil, server, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir())
-	conn := redis.NewClient(&redis.Options{Addr: s.redis})
-	defer func() { _ = conn.Close() }()
-	eventually(t, "Redis answers", func() bool { return conn.Ping(context.Background()).Err() == nil })
+	s := &site{redis: proctest.StartRedis(t).Addr(), addr: proctest.FreeAddr(t), lease: lease}
 	s.serve(t)
 	return s
 }
@@ -179,7 +144,7 @@ func newSite(t *testing.T, lease time.Duration) *site {
 func (s *site) serve(t *testing.T) {
 	t.Helper()
 	s.service = start(t, []string{envRedis + "=" + s.redis, envListen + "=" + s.addr, envLease + "=" + s.lease.String()}, os.Args[0])
-	eventually(t, "the service is ready", func() bool {
+	proctest.Eventually(t, "the service is ready", func() bool {
 		select {
 		case <-s.service.done:
 			t.Fatalf("the service has ended: %v", s.service.err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/service/tasks"
 )
 
@@ -23,62 +23,6 @@ func TestMain(m *testing.M) {
 		os.Exit(runChild(addr))
 	}
 	os.Exit(m.Run())
-}
-
-// startRedis starts a redis-server that ends with the test, and returns its address.
-func startRedis(t *testing.T) string {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
-			t.Fatal("no redis-server on the PATH: install Redis 6.2 or newer")
-		}
-		t.Skip("no redis-server on the PATH: workers in processes of their own need one")
-	}
-	for range 5 { // another process may take the port that was free
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := l.Addr().String()
-		_, port, _ := net.SplitHostPort(addr) // it is one
-		_ = l.Close()                         // it was never used
-		cmd := exec.Command("redis-server", "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir())
-		dieWithParent(cmd)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan struct{})
-		go func() {
-			_ = cmd.Wait() // it is killed
-			close(ended)
-		}()
-		t.Cleanup(func() {
-			_ = cmd.Process.Kill() // it keeps nothing
-			<-ended
-		})
-		if answers(addr, ended) {
-			return addr
-		}
-	}
-	t.Fatal("redis-server does not start")
-	return ""
-}
-
-// answers waits until Redis does, and reports whether it did before it ended.
-func answers(addr string, ended <-chan struct{}) bool {
-	client := asynq.NewClient(asynq.RedisClientOpt{Addr: addr})
-	defer client.Close()
-	for range 1000 {
-		if client.Ping() == nil {
-			return true
-		}
-		select {
-		case <-ended:
-			return false
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	return false
 }
 
 // crew is the workers of a test, and what they reported.
@@ -105,7 +49,7 @@ type worker struct {
 }
 
 func newCrew(t *testing.T, n int) *crew {
-	c := &crew{T: t, addr: startRedis(t), begun: time.Now(), runs: make(map[string][]*run), open: make(map[string]*run), changed: make(chan struct{})}
+	c := &crew{T: t, addr: proctest.StartRedis(t).Addr(), begun: time.Now(), runs: make(map[string][]*run), open: make(map[string]*run), changed: make(chan struct{})}
 	t.Cleanup(c.end)
 	for range n {
 		c.start()
@@ -127,7 +71,7 @@ func (c *crew) start() {
 	cmd := exec.Command(os.Args[0], "-test.run=^$") //nolint:gosec // The test's own binary.
 	cmd.Env = append(os.Environ(), childEnv+"="+c.addr)
 	cmd.Stderr = os.Stderr
-	dieWithParent(cmd)
+	proctest.DieWithParent(cmd)
 	input, err1 := cmd.StdinPipe()
 	output, err2 := cmd.StdoutPipe()
 	if err := errors.Join(err1, err2, cmd.Start()); err != nil {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/apiv1"
 )
@@ -46,62 +46,8 @@ func each(t *testing.T, test func(t *testing.T, addr string)) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		test(t, startRedis(t))
+		test(t, proctest.StartRedis(t).Addr())
 	})
-}
-
-// startRedis starts a redis-server for the test, and returns its address.
-func startRedis(t testing.TB, args ...string) string {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		const why = "no redis-server on the PATH: install Redis 6.2 or newer"
-		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
-			t.Fatal(why)
-		}
-		t.Skip(why)
-	}
-	addr := freeAddr(t)
-	_, port, _ := net.SplitHostPort(addr)
-	args = append([]string{"--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir()}, args...)
-	cmd := exec.Command("redis-server", args...)
-	dieWithParent(cmd)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGKILL) // it keeps nothing
-		_ = cmd.Wait()                          // tells that it was killed
-	})
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	eventually(t, "Redis to answer", func() bool { return client.Ping(context.Background()).Err() == nil })
-	return addr
-}
-
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// eventually asks until it is so, for 20 s at most: Redis and other servers give no signal.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }
 
 // gate is a Gate that remembers what it was asked and told.
@@ -349,7 +295,7 @@ func (s *site) seed(addr string) {
 	}
 	wire.set(true)
 
-	scheduler := asynq.NewScheduler(opt, &asynq.SchedulerOpts{Logger: quiet(), HeartbeatInterval: 100 * time.Millisecond})
+	scheduler := asynq.NewScheduler(opt, &asynq.SchedulerOpts{Logger: quiet(), HeartbeatInterval: time.Second})
 	for spec, task := range map[string]*asynq.Task{"@every 1s": asynq.NewTask("cron", jsonWithLargeNumber), "0 0 1 1 *": asynq.NewTask("yearly", []byte{255})} {
 		if _, err := scheduler.Register(spec, task, asynq.Queue("cron"), asynq.MaxRetry(2)); err != nil {
 			t.Fatal(err)
@@ -371,7 +317,7 @@ func (s *site) seed(addr string) {
 	if err := s.inspector.ArchiveTask("default", "byhand"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "each state, the servers' workers, and an event", func() bool {
+	proctest.Eventually(t, "each state, the servers' workers, and an event", func() bool {
 		info, err := s.inspector.WithMemorySamples(0).GetQueueInfo("work")
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/web/internal/apiv1"
 )
 
@@ -86,7 +87,7 @@ func TestMetricsWithoutPrometheus(t *testing.T) {
 	t.Parallel()
 	addr := miniredis.RunT(t).Addr()
 	newSite(t, addr).want(http.StatusNotFound, http.MethodGet, "/metrics", "")
-	nobody := freeAddr(t)
+	nobody := proctest.FreeAddr(t)
 	newSite(t, addr, func(c *apiv1.Config) { c.PrometheusAddress = nobody }).want(http.StatusBadGateway, http.MethodGet, "/metrics", "")
 	endless := newPrometheus(t, func(w http.ResponseWriter, _ *http.Request) {
 		line := []byte(strings.Repeat(" ", 1<<16))

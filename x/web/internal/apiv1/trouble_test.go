@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/web/internal/apiv1"
 )
 
@@ -81,13 +82,7 @@ func TestNoRedis(t *testing.T) {
 // A cluster tells where each queue is.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	addr := startRedis(t, "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1")
-	node := redis.NewClient(&redis.Options{Addr: addr})
-	t.Cleanup(func() { _ = node.Close() })
-	if err := node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the cluster", func() bool { return strings.Contains(node.ClusterInfo(t.Context()).Val(), "cluster_state:ok") })
+	addr := proctest.StartCluster(t, "--cluster-announce-ip", "127.0.0.1").Addr()
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}})
 	t.Cleanup(func() { _ = cluster.Close() })
 	s := newSite(t, addr, func(c *apiv1.Config) {
@@ -154,7 +149,7 @@ func TestFormatters(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(scheduler.Shutdown)
-	eventually(t, "the entry", func() bool { return len(entriesOf(s)) == 1 })
+	proctest.Eventually(t, "the entry", func() bool { return len(entriesOf(s)) == 1 })
 	if got := entriesOf(s)[0].Payload; got != "<y|q y ***>" {
 		t.Errorf("entry: %s", got)
 	}

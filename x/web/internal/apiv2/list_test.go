@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/show"
 	"github.com/asynq-go/asynq/x/web/internal/survey"
@@ -150,7 +151,7 @@ func TestLongErrorsAndPayloadsAreCut(t *testing.T) {
 	})
 	<-failed
 	var list TaskList
-	eventually(t, "the failure to be settled", func() bool {
+	proctest.Eventually(t, "the failure to be settled", func() bool {
 		s.want(200, "GET", "/tasks?state=retry", "").into(&list)
 		return len(list.Items) == 1
 	})
@@ -173,7 +174,7 @@ func TestErrorsAreGrouped(t *testing.T) {
 		return fmt.Errorf("user %d: no such row %s", rand.Int(), task.ResultWriter().TaskID())
 	})
 	var groups Grouped[ErrorGroup]
-	eventually(t, "the failures to be settled", func() bool {
+	proctest.Eventually(t, "the failures to be settled", func() bool {
 		groups = Grouped[ErrorGroup]{}
 		s.want(200, "GET", "/errors", "").into(&groups)
 		return groups.Looked == 3

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 )
 
@@ -110,7 +111,7 @@ func TestEveryRoute(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(sched.Shutdown)
-	eventually(t, "the scheduler to tell of its entry", func() bool { return strings.Contains(string(s.get("/schedules").body), entry) })
+	proctest.Eventually(t, "the scheduler to tell of its entry", func() bool { return strings.Contains(string(s.get("/schedules").body), entry) })
 	var op Operation
 	s.want(202, "POST", "/operations", `{"kind":"run","queue":"mail","ids":["none"]}`).into(&op)
 	task := taskURL("mail", "a-000")

@@ -254,19 +254,3 @@ func (s *site) serve(handler func(context.Context, *asynq.Task) error) {
 func taskURL(queue, id string) string {
 	return "/queues/" + url.PathEscape(queue) + "/tasks/" + url.PathEscape(id)
 }
-
-// eventually tries until ok, for 20 s at most: servers and schedulers give no signal.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}

@@ -2,12 +2,7 @@ package poll
 
 import (
 	"context"
-	"errors"
-	"net"
-	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,70 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
-
-// startRedis starts a redis-server that ends with the test, and returns its address.
-func startRedis(t *testing.T, args ...string) string {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		const why = "no redis-server on the PATH: install Redis 6.2 or newer"
-		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
-			t.Fatal(why)
-		}
-		t.Skip(why)
-	}
-	addr := freeAddr(t)
-	_, port, _ := net.SplitHostPort(addr)
-	var output strings.Builder
-	args = append([]string{"--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir()}, args...)
-	cmd := exec.Command("redis-server", args...)
-	cmd.Stdout, cmd.Stderr = &output, &output
-	dieWithParent(cmd)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGKILL) // it keeps nothing
-		_ = cmd.Wait()                          // tells that it was killed
-		if t.Failed() {
-			t.Logf("redis-server wrote:\n%s", output.String())
-		}
-	})
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	eventually(t, "Redis to answer", func() error { return client.Ping(context.Background()).Err() })
-	return addr
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// eventually tries until there is no error, for 20 s at most: other processes give no signal.
-func eventually(t *testing.T, what string, try func() error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain for %s: %v", what, err)
-		}
-	}
-}
 
 // site is a Redis with queues on it.
 type site struct {
@@ -188,7 +121,7 @@ func TestMiniredis(t *testing.T) {
 
 func TestRealRedis(t *testing.T) {
 	t.Parallel()
-	addr := startRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--slowlog-log-slower-than", "0")
+	addr := proctest.StartRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--slowlog-log-slower-than", "0").Addr()
 	site := newSite(t, asynq.RedisClientOpt{Addr: addr})
 	s := site.look(t)
 	r := s.Redis
@@ -244,21 +177,8 @@ func TestRealRedis(t *testing.T) {
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	addr := startRedis(t, "--cluster-enabled", "yes")
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
 	ctx := t.Context()
-	if err := client.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the cluster to be complete", func() error {
-		text, err := client.ClusterInfo(ctx).Result()
-		if err == nil && !strings.Contains(text, "cluster_state:ok") {
-			err = errors.New(text)
-		}
-		return err
-	})
-	site := newSite(t, asynq.RedisClusterClientOpt{Addrs: []string{addr}})
+	site := newSite(t, asynq.RedisClusterClientOpt{Addrs: []string{proctest.StartCluster(t).Addr()}})
 	if s := site.look(t); s.Redis.Mode != "cluster" || len(s.Redis.Nodes) != 1 {
 		t.Errorf("Redis is %+v", s.Redis)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
@@ -63,7 +64,7 @@ func (s *site) put(queue string, tasks ...*asynq.TaskRecord) {
 // whole waits for a survey that has ended.
 func (s *site) whole() (whole *survey.Result) {
 	s.t.Helper()
-	s.eventually("the survey to end", func() bool {
+	proctest.Eventually(s.t, "the survey to end", func() bool {
 		r, err := s.Tasks(s.t.Context())
 		if err != nil {
 			s.t.Fatal(err)
@@ -72,20 +73,6 @@ func (s *site) whole() (whole *survey.Result) {
 		return r.Whole
 	})
 	return whole
-}
-
-// eventually looks again and again, since asking in the background gives no signal.
-func (s *site) eventually(what string, so func() bool) {
-	s.t.Helper()
-	deadline, tick := time.After(20*time.Second), time.NewTicker(5*time.Millisecond)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.t.Fatal("waited in vain for " + what)
-		}
-	}
 }
 
 func failed(state asynq.TaskState, typename, text string, ago time.Duration) *asynq.TaskRecord {
@@ -233,11 +220,11 @@ func TestRedisIsGone(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0)
 	s.redis.Close()
-	s.eventually("an error of the survey", func() bool {
+	proctest.Eventually(s.t, "an error of the survey", func() bool {
 		r, err := s.Tasks(t.Context())
 		return err != nil && r != nil && r.Failure("x") == nil
 	})
-	s.eventually("an error of the groups", func() bool {
+	proctest.Eventually(s.t, "an error of the groups", func() bool {
 		g, err := s.Groups(t.Context())
 		return err != nil && g == nil
 	})

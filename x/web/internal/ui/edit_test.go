@@ -1,25 +1,21 @@
-package ui_test
+package ui
 
 import (
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/asynq-go/asynq"
-	"github.com/asynq-go/asynq/x/web/internal/ui"
 )
 
 // Of two people who edit one task the second is told, and what they wrote is kept.
 func TestTwoPeopleEdit(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	s.enqueue(asynq.NewTask("a", []byte(`{"a":1}`)), asynq.TaskID("x"), asynq.ProcessIn(time.Hour))
-	task := &asynq.TaskInfo{Queue: "default", ID: "x"}
 	want := func(payload string) {
 		t.Helper()
-		if got := s.find(task).Payload; string(got) != payload {
+		if got := s.find("default", "x").Payload; string(got) != payload {
 			t.Errorf("the payload is %q, want %q", got, payload)
 		}
 	}
@@ -27,8 +23,8 @@ func TestTwoPeopleEdit(t *testing.T) {
 	ben = s.submit(ben.form("/edit"), "tidy", "indent") // his form is that of the payload that he began with
 	s.follow(s.submit(ann.form("/edit"), "payload", `{"ann":"<b>"}`))
 	ben = s.submit(ben.form("/edit"), "payload", `{"ben":2}`)
-	if text := ben.text("main"); ben.code != 409 || !strings.Contains(text, "Somebody else has changed the payload") || !strings.Contains(text, `{"ann":"<b>"}`) {
-		t.Fatalf("%d: %s", ben.code, text)
+	if text := ben.text("main"); ben.status != 409 || !strings.Contains(text, "Somebody else has changed the payload") || !strings.Contains(text, `{"ann":"<b>"}`) {
+		t.Fatalf("%d: %s", ben.status, text)
 	}
 	if got := strings.TrimSpace(inner(ben.one("textarea"))); got != `{"ben":2}` {
 		t.Errorf("what was written becomes %q", got)
@@ -38,22 +34,21 @@ func TestTwoPeopleEdit(t *testing.T) {
 	s.follow(s.submit(ben.form("/edit"), "payload", `{"ben":3}`))
 	want(`{"ben":3}`)
 	s.follow(s.submit(ann.form("/edit"), "payload", `{"ben":3}`)) // what the task has already
-	if got := s.gate.log(); len(got) != 4 || got[1] != "task.edit default/x 1 false" {
+	if got := s.gate.log(); len(got) != 4 || got[1] != "task.edit queue=default task=x n=1 ok=false" {
 		t.Errorf("log: %q", got)
 	}
-	if a := s.post("/edit", url.Values{"queue": {"default"}, "id": {"x"}, "payload": {"1"}, "encoding": {"json"}}); a.code != 409 {
-		t.Errorf("without a word on what was seen: %d", a.code)
+	if a := s.post("/edit", "queue", "default", "id", "x", "payload", "1", "encoding", "json"); a.status != 409 {
+		t.Errorf("without a word on what was seen: %d", a.status)
 	}
 	want(`{"ben":3}`)
 }
 
 // A change in the moment between looking and saving is not overwritten either.
 func TestEditBetweenLookAndSave(t *testing.T) {
-	t.Parallel()
 	var s *site
 	var between sync.Once
 	armed := false
-	s = newSite(t, func(c *ui.Config) {
+	s = newSite(t, func(c *Config) {
 		c.Redact = func(_, _ string, data []byte) []byte { // called when the payload was read
 			if armed {
 				between.Do(func() {
@@ -69,11 +64,11 @@ func TestEditBetweenLookAndSave(t *testing.T) {
 	form := s.get("/edit?queue=default&id=x").form("/edit")
 	armed = true
 	a := s.submit(form, "payload", "mine")
-	if got := s.find(&asynq.TaskInfo{Queue: "default", ID: "x"}).Payload; a.code != 409 || string(got) != "theirs" {
-		t.Errorf("%d, and the payload is %q", a.code, got)
+	if got := s.find("default", "x").Payload; a.status != 409 || string(got) != "theirs" {
+		t.Errorf("%d, and the payload is %q", a.status, got)
 	}
 	s.follow(s.submit(a.form("/edit")))
-	if got := s.find(&asynq.TaskInfo{Queue: "default", ID: "x"}).Payload; string(got) != "mine" {
+	if got := s.find("default", "x").Payload; string(got) != "mine" {
 		t.Errorf("then the payload is %q", got)
 	}
 }

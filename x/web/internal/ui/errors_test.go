@@ -1,24 +1,22 @@
-package ui_test
+package ui
 
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/filter"
 	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
 func TestErrorsAreGrouped(t *testing.T) {
-	s := newInsight(t, "")
+	s := newSite(t)
 	s.put("a", failedTask("mail", "user 1 is gone"), failedTask("mail", "user 2 is gone"), failedTask("image", "user 3 is gone"))
-	dead := failedTask("mail", "user 4 is gone")
-	dead.State = asynq.TaskStateArchived
+	dead := archivedTask("mail", "user 4 is gone")
 	s.put("b", dead, failedTask("mail", "no such order"))
 	s.read()
 	page := s.get("/errors")
@@ -49,7 +47,7 @@ func TestErrorsAreGrouped(t *testing.T) {
 }
 
 func TestManyErrorsArePaged(t *testing.T) {
-	s := newInsight(t, "")
+	s := newSite(t)
 	var tasks []*asynq.TaskRecord
 	for n := range 120 {
 		tasks = append(tasks, failedTask("mail", "no "+strings.Repeat("x", n+1)))
@@ -70,14 +68,14 @@ func TestManyErrorsArePaged(t *testing.T) {
 		t.Errorf("%d rows on all pages", len(seen))
 	}
 	for _, wrong := range []string{"0", "-1", "x", "99999999999999999999"} {
-		if a := s.send(httptest.NewRequest(http.MethodGet, "/errors?page="+wrong, nil)); a.status != http.StatusUnprocessableEntity {
+		if a := s.ask("/errors?page=" + wrong); a.status != http.StatusUnprocessableEntity {
 			t.Errorf("page %s: status %d", wrong, a.status)
 		}
 	}
 }
 
 func TestOneKindOfError(t *testing.T) {
-	s := newInsight(t, "")
+	s := newSite(t)
 	const stack = "panic: no user 7\n\ngoroutine 1 [running]:\nmain.send()\n\t/app/main.go:1\n"
 	s.put("a", failedTask("mail", stack), failedTask("mail", strings.ReplaceAll(stack, "7", "8")))
 	s.put("b", failedTask("mail", stack))
@@ -94,7 +92,7 @@ func TestOneKindOfError(t *testing.T) {
 		t.Errorf("%d links to tasks", n)
 	}
 	for _, do := range []string{"run", "archive", "delete"} {
-		if !page.has(do) {
+		if !page.does(do) {
 			t.Errorf("there is no button to %s", do)
 		}
 	}
@@ -110,11 +108,11 @@ func TestOneKindOfError(t *testing.T) {
 	if n := len(s.get("/error", "id", id, "queue", "b").links("/task")); n != 1 {
 		t.Errorf("%d links to tasks of one queue", n)
 	}
-	if a := s.send(httptest.NewRequest(http.MethodGet, "/error?id=none", nil)); a.status != http.StatusNotFound {
+	if a := s.ask("/error?id=none"); a.status != http.StatusNotFound {
 		t.Errorf("of none: status %d", a.status)
 	}
 	s.gate.refuse = "task."
-	if page := s.get("/error", "id", id); page.has("run") || page.has("archive") || page.has("delete") {
+	if page := s.get("/error", "id", id); page.does("run") || page.does("archive") || page.does("delete") {
 		t.Error("it offers what is refused")
 	}
 	if a := s.post("/error", "id", id, "do", "delete", "confirm", "delete"); a.status != http.StatusForbidden || len(s.gate.log()) != 0 {
@@ -123,10 +121,9 @@ func TestOneKindOfError(t *testing.T) {
 }
 
 func TestTasksOfAKindOfErrorAreChanged(t *testing.T) {
-	s := newInsight(t, "")
+	s := newSite(t)
 	for _, queue := range []string{"a", "b"} {
-		dead := failedTask("mail", "user 3 is gone")
-		dead.State = asynq.TaskStateArchived
+		dead := archivedTask("mail", "user 3 is gone")
 		s.put(queue, failedTask("mail", "user 1 is gone"), failedTask("mail", "user 2 is gone"), dead, failedTask("image", "user 4 is gone"), failedTask("mail", "no"))
 	}
 	s.read()
@@ -149,18 +146,18 @@ func TestTasksOfAKindOfErrorAreChanged(t *testing.T) {
 	if a := s.post("/error", "id", id, "queue", "a", "do", "archive", "confirm", "yes"); a.status != http.StatusSeeOther || size("a") != "pending 0 retry 2 archived 3" || size("b") != "pending 0 retry 4 archived 1" {
 		t.Errorf("status %d, %s, %s", a.status, size("a"), size("b"))
 	}
-	s.eventually("the survey to see it", func() bool { return survey.Sum(s.read().Failure(id).Shares, "a", asynq.TaskStateArchived) == 3 })
-	if a := s.post("/error", "id", id, "do", "run", "confirm", "yes"); a.status != http.StatusSeeOther || a.header.Get("Location") != insightRoot+"/error?id="+id {
+	proctest.Eventually(s, "the survey to see it", func() bool { return survey.Sum(s.read().Failure(id).Shares, "a", asynq.TaskStateArchived) == 3 })
+	if a := s.post("/error", "id", id, "do", "run", "confirm", "yes"); a.status != http.StatusSeeOther || a.header.Get("Location") != root+"/error?id="+id {
 		t.Errorf("status %d, to %s", a.status, a.header.Get("Location"))
 	}
 	if size("a") != "pending 3 retry 2 archived 0" || size("b") != "pending 3 retry 2 archived 0" {
 		t.Errorf("%s, %s", size("a"), size("b"))
 	}
 	log := s.gate.log()
-	if len(log) != 4 || log[0] != `task.archive queue=a state=retry group= filter=type="mail" n=2 err=<nil>` {
+	if len(log) != 4 || log[0] != `task.archive queue=a state=retry filter=type="mail" n=2 ok=true` {
 		t.Errorf("done: %q", log)
 	}
-	s.eventually("the survey to see it", func() bool { return s.read().Failure(id) == nil })
+	proctest.Eventually(s, "the survey to see it", func() bool { return s.read().Failure(id) == nil })
 	if a := s.post("/error", "id", id, "do", "run", "confirm", "yes"); a.status != http.StatusSeeOther || len(s.gate.log()) != 4 {
 		t.Errorf("none left: status %d, done %q", a.status, s.gate.log())
 	}
@@ -169,22 +166,8 @@ func TestTasksOfAKindOfErrorAreChanged(t *testing.T) {
 	}
 }
 
-// eventually looks again and again: the survey is made in the background.
-func (s *insight) eventually(what string, so func() bool) {
-	s.Helper()
-	deadline, tick := time.After(20*time.Second), time.NewTicker(5*time.Millisecond)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.Fatal("waited in vain for " + what)
-		}
-	}
-}
-
 func TestHostileErrors(t *testing.T) {
-	s := newInsight(t, "")
+	s := newSite(t)
 	for n, text := range hostile {
 		known := strings.ToValidUTF8(text, "?") // a message holds no other
 		task := failedTask("type "+known, known)
@@ -204,8 +187,6 @@ func TestHostileErrors(t *testing.T) {
 		s.get("/type", "type", f.Type)
 		if a := s.post("/error", "id", f.ID, "do", "delete"); a.status != http.StatusOK {
 			t.Errorf("of %q: asked, status %d", f.Print, a.status)
-		} else {
-			a.sound()
 		}
 	}
 	if rows := s.get("/errors").rows(); len(rows) != len(hostile) {
@@ -222,7 +203,7 @@ func TestHostileErrors(t *testing.T) {
 }
 
 func TestEmptyPages(t *testing.T) {
-	s := newInsight(t, "")
+	s := newSite(t)
 	s.read()
 	for path, want := range map[string]string{"/errors": "No task has failed.", "/types": "There is no task.", "/groups": "No group holds a task."} {
 		if text := s.get(path).text("main"); !strings.Contains(text, want) {
@@ -231,6 +212,6 @@ func TestEmptyPages(t *testing.T) {
 	}
 	s.redis.SetError("LOADING Redis is loading")
 	s.survey.Stale()
-	s.eventually("the trouble to be told", func() bool { return strings.Contains(s.get("/errors").text("main"), "Redis could not be asked") })
-	s.eventually("the trouble to be told", func() bool { return strings.Contains(s.get("/groups").text("main"), "Redis could not be asked") })
+	proctest.Eventually(s, "the trouble to be told", func() bool { return strings.Contains(s.get("/errors").text("main"), "Redis could not be asked") })
+	proctest.Eventually(s, "the trouble to be told", func() bool { return strings.Contains(s.get("/groups").text("main"), "Redis could not be asked") })
 }

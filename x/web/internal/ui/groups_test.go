@@ -1,4 +1,4 @@
-package ui_test
+package ui
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 func inGroup(name string, ago time.Duration) *asynq.TaskRecord {
@@ -16,7 +17,7 @@ func inGroup(name string, ago time.Duration) *asynq.TaskRecord {
 }
 
 func TestGroups(t *testing.T) {
-	s := newInsight(t, "")
+	s := newSite(t)
 	s.put("a", inGroup("one", time.Hour), inGroup("one", time.Minute), inGroup("two", 2*time.Minute))
 	s.put("b", inGroup("one", 3*time.Minute))
 	page := s.get("/groups")
@@ -42,7 +43,7 @@ func TestGroups(t *testing.T) {
 }
 
 func TestGroupsAreChanged(t *testing.T) {
-	s := newInsight(t, "")
+	s := newSite(t)
 	names := hostile[:len(hostile)-1] // all but what is not UTF-8, which no group can be
 	for _, name := range names {
 		s.put("q", inGroup(name, time.Minute), inGroup(name, time.Minute))
@@ -62,8 +63,7 @@ func TestGroupsAreChanged(t *testing.T) {
 		if a.status != http.StatusOK || !strings.Contains(a.text("h1"), "2 tasks of the group") {
 			t.Errorf("of %q: status %d, asked %q", name, a.status, a.text("h1"))
 		}
-		a.sound()
-		if a := s.post("/groups", "queue", "q", "group", name, "do", do, "confirm", answer, "back", "/mon/groups?queue=q"); a.status != http.StatusSeeOther || a.header.Get("Location") != "/mon/groups?queue=q" {
+		if a := s.post("/groups", "queue", "q", "group", name, "do", do, "confirm", answer, "back", root+"/groups?queue=q"); a.status != http.StatusSeeOther || a.header.Get("Location") != root+"/groups?queue=q" {
 			t.Errorf("of %q: status %d to %q", name, a.status, a.header.Get("Location"))
 		}
 		if groups, err := s.inspector.Groups("q"); err != nil || len(groups) != len(names)-n-1 {
@@ -73,8 +73,8 @@ func TestGroupsAreChanged(t *testing.T) {
 	if log := s.gate.log(); len(log) != len(names) || !strings.Contains(log[0], "task.run queue=q state=aggregating group=<script>") {
 		t.Errorf("done %q", log)
 	}
-	s.eventually("the list to see it", func() bool { return len(s.get("/groups").rows()) == 0 })
-	if a := s.post("/groups", "queue", "q", "group", "none", "do", "run"); a.status != http.StatusSeeOther || a.header.Get("Location") != "/mon/groups" {
+	proctest.Eventually(s, "the list to see it", func() bool { return len(s.get("/groups").rows()) == 0 })
+	if a := s.post("/groups", "queue", "q", "group", "none", "do", "run"); a.status != http.StatusSeeOther || a.header.Get("Location") != root+"/groups" {
 		t.Errorf("of none: status %d", a.status)
 	}
 	for _, wrong := range [][]string{{"queue", "q", "group", "g", "do", "paint"}, {"queue", "q", "do", "run"}, {"group", "g", "do", "run"}} {
@@ -86,7 +86,7 @@ func TestGroupsAreChanged(t *testing.T) {
 
 // Thousands of groups are one page at a time.
 func TestManyGroups(t *testing.T) {
-	s := newInsight(t, "")
+	s := newSite(t)
 	var tasks []*asynq.TaskRecord
 	for n := range 1500 {
 		tasks = append(tasks, inGroup(fmt.Sprintf("g%04d", n), time.Minute))
@@ -100,7 +100,7 @@ func TestManyGroups(t *testing.T) {
 		t.Errorf("%d rows with g14", len(rows))
 	}
 	s.gate.refuse = "task."
-	if page := s.get("/groups"); page.has("run") || page.has("delete") {
+	if page := s.get("/groups"); page.does("run") || page.does("delete") {
 		t.Error("it offers what is refused")
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 func TestSchedulers(t *testing.T) {
 	s := newSite(t)
-	s.now = time.Date(2026, 11, 21, 12, 30, 0, 0, time.UTC)
+	s.now = today
 	at := func(hour, minute int) time.Time { return time.Date(2026, 11, 21, hour, minute, 0, 0, time.UTC) }
 	entry := func(spec, typename string, prev, next time.Time, opts ...asynq.Option) *asynq.SchedulerEntry {
 		return &asynq.SchedulerEntry{ID: "id-" + typename, Spec: spec, Task: asynq.NewTask(typename, []byte("payload")), Opts: opts, Prev: prev, Next: next}
@@ -29,7 +29,6 @@ func TestSchedulers(t *testing.T) {
 		entry("bad spec", "unread", time.Time{}, at(12, 0)),
 	}}
 	page := s.get("/schedulers")
-	page.sound()
 	for typename, want := range map[string]string{
 		"hourly":   "hourly low every hour 0 * * * * in 30m 30m ago 0 payload MaxRetry(3)",
 		"stuck":    "stuck default every hour 0 * * * * 2h 30m ago 3h 30m ago 3 payload", // 10:00, 11:00 and 12:00
@@ -55,7 +54,6 @@ func TestSchedulers(t *testing.T) {
 	}
 
 	one := s.get("/schedule", "id", "id-hourly")
-	one.sound()
 	if got := one.text("ol"); got != "in 30m in 1h 30m in 2h 30m in 3h 30m in 4h 30m" {
 		t.Errorf("the next runs are %q", got)
 	}
@@ -63,12 +61,13 @@ func TestSchedulers(t *testing.T) {
 		t.Errorf("facts: %s", got)
 	}
 	for _, e := range s.poller.snapshot.Entries {
-		s.get("/schedule", "id", e.ID).sound()
+		s.get("/schedule", "id", e.ID)
 	}
 }
 
 func TestSchedulersHostile(t *testing.T) {
 	s := newSite(t)
+	s.now = today
 	snapshot := new(poll.Snapshot)
 	for _, name := range hostileNames {
 		snapshot.Entries = append(snapshot.Entries, &asynq.SchedulerEntry{ID: name, Spec: name, Task: asynq.NewTask(name, []byte(name)), Opts: []asynq.Option{asynq.Queue(name), asynq.Group(name)}, Next: s.now, Prev: s.now.Add(-time.Hour)})
@@ -76,19 +75,18 @@ func TestSchedulersHostile(t *testing.T) {
 	snapshot.Entries = append(snapshot.Entries, &asynq.SchedulerEntry{ID: "empty"})
 	s.poller.snapshot = snapshot
 	page := s.get("/schedulers")
-	page.sound()
 	for _, name := range hostileNames {
 		if name != "\xff\xfe" && !page.leads("/schedule", "id", name) {
 			t.Errorf("no link leads to the entry %q", name)
 		}
-		s.get("/schedule", "id", name).sound()
-		s.get("/schedulers", "find", name).sound()
+		s.get("/schedule", "id", name)
+		s.get("/schedulers", "find", name)
 	}
 	s.poller.snapshot = new(poll.Snapshot)
 	if got := s.get("/schedulers").text("main"); !strings.Contains(got, "No scheduler is running") {
 		t.Errorf("without a scheduler: %s", got)
 	}
-	if a := s.send(request("/schedule?id=gone")); a.status != http.StatusNotFound {
+	if a := s.ask("/schedule?id=gone"); a.status != http.StatusNotFound {
 		t.Errorf("an entry that never was: status %d", a.status)
 	}
 }
@@ -132,11 +130,10 @@ func TestRunSchedule(t *testing.T) {
 	if err != nil || len(tasks) != 1 || tasks[0].Type != "report" {
 		t.Fatalf("enqueued: %v, %v", tasks, err)
 	}
-	if want := fmt.Sprintf("schedule.run queue=low task=%s entry=%s ok=true", tasks[0].ID, id); len(s.gate.done) != 1 || s.gate.done[0] != want {
-		t.Errorf("done %q, want %q", s.gate.done, want)
+	if want := fmt.Sprintf("schedule.run queue=low task=%s entry=%s n=0 ok=true", tasks[0].ID, id); len(s.gate.log()) != 1 || s.gate.log()[0] != want {
+		t.Errorf("done %q, want %q", s.gate.log(), want)
 	}
 	page := s.get("/schedule", "id", id)
-	page.sound()
 	if !strings.Contains(page.text("#said"), "enqueued") || len(within(page.all("#said")[0], "a")) != 1 {
 		t.Errorf("the page says %q", page.text("#said"))
 	}

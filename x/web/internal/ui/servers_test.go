@@ -15,6 +15,7 @@ import (
 
 func TestServers(t *testing.T) {
 	s := newSite(t)
+	s.now = today
 	worker := func(id string, ago, left time.Duration) *asynq.WorkerInfo {
 		return &asynq.WorkerInfo{TaskID: id, TaskType: "email:" + id, TaskPayload: []byte("payload of " + id), Queue: "mail", Started: s.now.Add(-ago), Deadline: s.now.Add(left)}
 	}
@@ -33,7 +34,6 @@ func TestServers(t *testing.T) {
 		Health: []poll.Verdict{{Text: "Server x crashed", Link: "/servers"}, {Text: "of another page", Link: "/redis"}},
 	}
 	page := s.get("/servers")
-	page.sound()
 	if got := page.text(".head"); !strings.Contains(got, "1 server takes tasks · 3 of 4 slots busy") {
 		t.Errorf("the head says %q", got)
 	}
@@ -65,7 +65,6 @@ func TestServers(t *testing.T) {
 
 	for find, want := range map[string]int{"ALPHA": 1, "middle": 1, "email:": 2, "nothing": 0, "stopped": 1} {
 		page := s.get("/servers", "find", find)
-		page.sound()
 		got := strings.Count(page.text("main"), "alpha:11 active") + strings.Count(page.text("main"), "beta:22 stopped")
 		if got != want {
 			t.Errorf("%q finds %d servers, want %d", find, got, want)
@@ -84,6 +83,7 @@ func TestServers(t *testing.T) {
 
 func TestServersBounded(t *testing.T) {
 	s := newSite(t)
+	s.now = today
 	server := &asynq.ServerInfo{ID: "one", Host: "h", PID: 1, Concurrency: 1000, Queues: map[string]int{"q": 1}, Status: "active"}
 	for n := range 1000 {
 		server.ActiveWorkers = append(server.ActiveWorkers, &asynq.WorkerInfo{TaskID: fmt.Sprint("id-", n), TaskType: "t", Queue: "q", Started: s.now.Add(time.Duration(-n) * time.Second)})
@@ -97,9 +97,9 @@ func TestServersBounded(t *testing.T) {
 
 func TestNoServers(t *testing.T) {
 	s := newSite(t)
+	s.now = today
 	s.poller.snapshot = &poll.Snapshot{Problems: poll.Problems{Servers: fmt.Errorf("refused")}, At: s.now}
 	page := s.get("/servers")
-	page.sound()
 	if got := page.text("main"); !strings.Contains(got, "No server is running") || !strings.Contains(got, "Redis did not tell of the servers") {
 		t.Errorf("the page says %q", got)
 	}
@@ -107,6 +107,7 @@ func TestNoServers(t *testing.T) {
 
 func TestServersHostile(t *testing.T) {
 	s := newSite(t)
+	s.now = today
 	s.ui.Redact = func(queue, _ string, data []byte) []byte { return append([]byte("of "+queue+": "), data...) }
 	snapshot := &poll.Snapshot{}
 	for n, name := range hostileNames {
@@ -118,7 +119,6 @@ func TestServersHostile(t *testing.T) {
 	}
 	s.poller.snapshot = snapshot
 	page := s.get("/servers")
-	page.sound()
 	for _, name := range hostileNames {
 		if name == "\xff\xfe" {
 			continue // a URL has these bytes, and a parsed page has not
@@ -126,7 +126,7 @@ func TestServersHostile(t *testing.T) {
 		if !page.leads("/task", "queue", name, "id", name) {
 			t.Errorf("no link leads to task %q", name)
 		}
-		s.get("/servers", "find", name, "server", name).sound()
+		s.get("/servers", "find", name, "server", name)
 	}
 }
 
@@ -157,8 +157,8 @@ func TestCancelFromServers(t *testing.T) {
 	back := root + "/servers?find=x"
 
 	s.gate.refuse = access.TaskCancel
-	if a := s.post("/servers", "do", "cancel", "queue", "q", "id", "the-id", "back", back); a.status != http.StatusForbidden || len(s.gate.done) != 0 {
-		t.Fatalf("refused: status %d, done %v", a.status, s.gate.done)
+	if a := s.post("/servers", "do", "cancel", "queue", "q", "id", "the-id", "back", back); a.status != http.StatusForbidden || len(s.gate.log()) != 0 {
+		t.Fatalf("refused: status %d, done %v", a.status, s.gate.log())
 	}
 	s.gate.refuse = ""
 	a := s.post("/servers", "do", "cancel", "queue", "q", "id", "the-id", "back", back)
@@ -173,8 +173,8 @@ func TestCancelFromServers(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Error("nobody was told to cancel")
 	}
-	if want := "task.cancel queue=q task=the-id entry= ok=true"; len(s.gate.done) != 1 || s.gate.done[0] != want || s.poller.woken != 1 {
-		t.Errorf("done %q, want %q; woken %d", s.gate.done, want, s.poller.woken)
+	if want := "task.cancel queue=q state=active task=the-id n=1 ok=true"; len(s.gate.log()) != 1 || s.gate.log()[0] != want || s.poller.woken != 1 {
+		t.Errorf("done %q, want %q; woken %d", s.gate.log(), want, s.poller.woken)
 	}
 	if got := s.get("/servers").text("#said"); !strings.Contains(got, "cancel task the-id") {
 		t.Errorf("the next page says %q", got)
@@ -188,7 +188,7 @@ func TestCancelFromServers(t *testing.T) {
 	s.redis.SetError("LOADING")
 	a = s.post("/servers", "do", "cancel", "queue", "q", "id", "the-id", "back", back)
 	s.redis.SetError("")
-	if !strings.Contains(a.text("main"), "LOADING") || len(s.gate.done) != 1 {
-		t.Errorf("after an error the page says %q, and done is %v", a.text("main"), s.gate.done)
+	if !strings.Contains(a.text("main"), "LOADING") || len(s.gate.log()) != 1 {
+		t.Errorf("after an error the page says %q, and done is %v", a.text("main"), s.gate.log())
 	}
 }

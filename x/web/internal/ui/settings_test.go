@@ -15,10 +15,9 @@ import (
 
 func TestSettings(t *testing.T) {
 	s := newSite(t)
-	s.now = time.Date(2026, 11, 21, 12, 30, 0, 0, time.UTC)
+	s.now = today
 	s.poller.snapshot = &poll.Snapshot{Entries: []*asynq.SchedulerEntry{{ID: "e", Spec: "@daily", Next: s.now.Add(time.Hour)}}}
 	page := s.get("/settings")
-	page.sound()
 	checked := func(a *answer) string {
 		var all []string
 		for _, n := range a.all("input") {
@@ -63,7 +62,6 @@ func TestSettings(t *testing.T) {
 	// Nonsense is as if nothing was chosen.
 	s.post("/settings", "theme", `"><script>`, "times", "x", "pace", "0.001", "size", "1000000", "density", "none", "payload", "<b>")
 	page = s.get("/settings")
-	page.sound()
 	if got := checked(page); got != preset {
 		t.Errorf("of nonsense %q is kept", got)
 	}
@@ -94,7 +92,6 @@ func TestSettingsTellWhoOneIs(t *testing.T) {
 	around := guard.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { page = s.send(r) }))
 	r := request("/settings")
 	around.ServeHTTP(httptest.NewRecorder(), r.WithContext(access.WithUser(r.Context(), access.User{Name: "<b>ada</b>", Role: access.Operator})))
-	page.sound()
 	if got := page.text("main"); !strings.Contains(got, "Name <b>ada</b> Role operator") || !strings.Contains(got, "Root path "+root) {
 		t.Errorf("the page says %s", got)
 	}
@@ -116,9 +113,8 @@ func TestFlashIsNoLink(t *testing.T) {
 		`{"Text":""}`: "",
 		`nonsense`:    "",
 	} {
-		s.cookies = []*http.Cookie{{Name: flashCookie, Value: base64.RawURLEncoding.EncodeToString([]byte(text))}}
+		s.cookies[flashCookie] = &http.Cookie{Name: flashCookie, Value: base64.RawURLEncoding.EncodeToString([]byte(text))}
 		page := s.get("/settings")
-		page.sound()
 		if got := page.text("#said"); got != "" && (strings.HasSuffix(got, " b")) != (want != "") {
 			t.Errorf("of %s the page says %q", text, got)
 		}

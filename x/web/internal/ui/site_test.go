@@ -1,13 +1,16 @@
 package ui
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +20,12 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/prom"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
 // site is the pages over a miniredis. What its poller has seen is what the test says.
@@ -29,30 +36,63 @@ type site struct {
 	opt       asynq.RedisClientOpt
 	inspector *asynq.Inspector
 	client    *asynq.Client
+	bulk      *bulk.Manager
+	survey    *survey.Survey
 	gate      *fakeGate
 	poller    *fakePoller
-	now       time.Time
-	cookies   []*http.Cookie
+	now       time.Time // of the pages; zero: it goes on
+	cookies   map[string]*http.Cookie
+	imports   int
 }
 
-const root = "/mounted"
+const root = "/mon"
 
-func newSite(t *testing.T) *site {
+// today is a time for pages whose time stands still.
+var today = time.Date(2026, 11, 21, 12, 30, 0, 0, time.UTC)
+
+func newSite(t *testing.T, changes ...func(*Config)) *site {
 	t.Helper()
 	t.Parallel()
-	s := &site{T: t, redis: miniredis.RunT(t), gate: new(fakeGate), poller: &fakePoller{snapshot: new(poll.Snapshot)}}
-	s.now = time.Now().UTC().Truncate(time.Second)
+	s := &site{
+		T: t, redis: miniredis.RunT(t), gate: new(fakeGate), poller: &fakePoller{snapshot: &poll.Snapshot{At: time.Now()}},
+		cookies: make(map[string]*http.Cookie),
+	}
 	s.opt = asynq.RedisClientOpt{Addr: s.redis.Addr()}
 	s.inspector, s.client = asynq.NewInspector(s.opt), asynq.NewClient(s.opt)
-	t.Cleanup(func() { _, _ = s.inspector.Close(), s.client.Close() })
-	s.ui = New(Config{
-		Root: root, Inspector: s.inspector, Client: s.client, Poller: s.poller, Gate: s.gate, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	s.bulk = bulk.New(bulk.Config{Inspector: s.inspector, Logger: quiet()})
+	s.survey = survey.New(survey.Config{Inspector: s.inspector, Logger: quiet()})
+	t.Cleanup(func() {
+		_ = s.bulk.Close()
+		s.survey.Close()
+		_, _ = s.inspector.Close(), s.client.Close()
 	})
-	s.ui.now = func() time.Time { return s.now }
+	cfg := Config{
+		Root: root, Inspector: s.inspector, Client: s.client, Poller: s.poller, Gate: s.gate, Events: http.NotFound, Bulk: s.bulk, Survey: s.survey, Logger: quiet(),
+	}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	s.ui = New(cfg)
+	s.ui.now = func() time.Time {
+		if s.now.IsZero() {
+			return time.Now()
+		}
+		return s.now
+	}
 	return s
 }
 
-// fakeGate lets everything pass but one verb, and remembers what was done.
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// withPrometheus has a site ask the Prometheus at a URL.
+func withPrometheus(t *testing.T, at string) func(*Config) {
+	t.Helper()
+	rates := prom.New(at, quiet())
+	t.Cleanup(rates.Close)
+	return func(c *Config) { c.Prometheus = rates }
+}
+
+// fakeGate lets everything pass but one verb, or those that begin so, and remembers what was done.
 type fakeGate struct {
 	mu     sync.Mutex
 	refuse access.Verb
@@ -70,13 +110,26 @@ func (g *fakeGate) Allow(w http.ResponseWriter, r *http.Request, a access.Action
 func (g *fakeGate) Can(_ *http.Request, v access.Verb) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return v != g.refuse
+	return g.refuse == "" || !strings.HasPrefix(string(v), string(g.refuse))
 }
 
 func (g *fakeGate) Done(_ *http.Request, a access.Action, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.done = append(g.done, fmt.Sprintf("%s queue=%s task=%s entry=%s ok=%v", a.Verb, a.Queue, a.TaskID, a.Entry, err == nil))
+	words := []string{string(a.Verb)}
+	for _, f := range [][2]string{{"queue", a.Queue}, {"state", a.State}, {"group", a.Group}, {"filter", a.Filter}, {"task", a.TaskID}, {"entry", a.Entry}} {
+		if f[1] != "" {
+			words = append(words, f[0]+"="+f[1])
+		}
+	}
+	g.done = append(g.done, fmt.Sprintf("%s n=%d ok=%v", strings.Join(words, " "), a.Count, err == nil))
+}
+
+// log is what was done so far.
+func (g *fakeGate) log() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.done)
 }
 
 type fakePoller struct {
@@ -117,16 +170,92 @@ func (p *fakePoller) RedisDetails(context.Context) (*poll.Details, error) {
 	return p.details()
 }
 
-// answer is what the pages said.
-type answer struct {
-	t      *testing.T
-	status int
-	header http.Header
-	doc    *html.Node
-	body   string
+// look has the poller see what is there now.
+func (s *site) look() {
+	s.Helper()
+	redis, _, _, err := asynq.ConnectRedis(s.opt)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer redis.Close()
+	p := poll.New(poll.Config{Source: poll.NewSource(s.inspector, redis), Logger: quiet()})
+	p.Start()
+	defer p.Close()
+	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
+	defer cancel()
+	if s.poller.snapshot, err = p.Fresh(ctx, time.Now()); err != nil {
+		s.Fatal(err)
+	}
 }
 
-// send sends a request, with the cookies of the answers before, as a browser does.
+// read waits for a survey that has ended.
+func (s *site) read() *survey.Result {
+	s.Helper()
+	var r *survey.Result
+	proctest.Eventually(s, "the survey to end", func() (whole bool) {
+		var err error
+		r, err = s.survey.Tasks(s.Context())
+		return err == nil && r.Whole
+	})
+	return r
+}
+
+func (s *site) enqueue(task *asynq.Task, opts ...asynq.Option) *asynq.TaskInfo {
+	s.Helper()
+	info, err := s.client.Enqueue(task, opts...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return info
+}
+
+// put makes tasks as they are.
+func (s *site) put(queue string, tasks ...*asynq.TaskRecord) {
+	s.Helper()
+	for _, r := range tasks {
+		s.imports++
+		r.ID, r.Type = cmp.Or(r.ID, fmt.Sprint("t", s.imports)), cmp.Or(r.Type, "x")
+		if r.At.IsZero() {
+			r.At = time.Now().Add(time.Hour)
+		}
+	}
+	for page := range slices.Chunk(tasks, 200) {
+		errs, err := s.inspector.ImportTasks(context.Background(), queue, asynq.ImportOptions{Name: page[0].ID}, page)
+		if err := errors.Join(append(errs, err)...); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+func failedTask(typename, text string) *asynq.TaskRecord {
+	return &asynq.TaskRecord{State: asynq.TaskStateRetry, Type: typename, LastErr: text, LastFailedAt: time.Now().Add(-time.Minute), Retried: 1, MaxRetry: 5}
+}
+
+func archivedTask(typename, text string) *asynq.TaskRecord {
+	r := failedTask(typename, text)
+	r.State = asynq.TaskStateArchived
+	return r
+}
+
+func (s *site) find(queue, id string) *asynq.TaskInfo {
+	s.Helper()
+	info, err := s.inspector.GetTaskInfo(queue, id)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return info
+}
+
+func (s *site) size(queue string) int {
+	s.Helper()
+	info, err := s.inspector.GetQueueInfo(queue)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return info.Size
+}
+
+// send sends a request, with the cookies of the answers before, as a browser does. Whatever is answered, a page is sound.
 func (s *site) send(r *http.Request) *answer {
 	s.Helper()
 	for _, c := range s.cookies {
@@ -134,159 +263,88 @@ func (s *site) send(r *http.Request) *answer {
 	}
 	w := httptest.NewRecorder()
 	s.ui.ServeHTTP(w, r)
-	got := w.Result()
-	for _, c := range got.Cookies() {
-		kept := s.cookies[:0]
-		for _, old := range s.cookies {
-			if old.Name != c.Name {
-				kept = append(kept, old)
-			}
-		}
-		s.cookies = kept
-		if c.MaxAge >= 0 {
-			s.cookies = append(s.cookies, c)
+	for _, c := range w.Result().Cookies() {
+		if delete(s.cookies, c.Name); c.MaxAge >= 0 {
+			s.cookies[c.Name] = c
 		}
 	}
-	doc, err := html.Parse(strings.NewReader(w.Body.String()))
-	if err != nil {
+	a := &answer{t: s.T, status: w.Code, header: w.Header(), body: w.Body.String()}
+	var err error
+	if a.doc, err = html.Parse(strings.NewReader(a.body)); err != nil {
 		s.Fatal(err)
 	}
-	return &answer{t: s.T, status: got.StatusCode, header: got.Header, doc: doc, body: w.Body.String()}
+	if strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
+		a.sound()
+	}
+	return a
+}
+
+func request(target string) *http.Request { return httptest.NewRequest(http.MethodGet, target, nil) }
+
+// ask asks for a page by its path, or by a link of another page.
+func (s *site) ask(path string, pairs ...string) *answer {
+	s.Helper()
+	if len(pairs) > 0 {
+		path += "?" + values(pairs).Encode()
+	}
+	return s.send(request(strings.TrimPrefix(path, root)))
 }
 
 // get asks for a page, which must be there.
 func (s *site) get(path string, pairs ...string) *answer {
 	s.Helper()
-	a := s.send(httptest.NewRequest(http.MethodGet, target(path, pairs), nil))
+	a := s.ask(path, pairs...)
 	if a.status != http.StatusOK {
-		s.Fatalf("GET %s: status %d: %s", path, a.status, a.text("main"))
+		s.Fatalf("GET %s %q: status %d: %s", path, pairs, a.status, a.text("main"))
 	}
 	return a
 }
 
 func (s *site) post(path string, pairs ...string) *answer {
 	s.Helper()
-	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(strings.TrimPrefix(target("", pairs), "?")))
+	return s.postForm(path, values(pairs))
+}
+
+func (s *site) postForm(path string, form url.Values) *answer {
+	s.Helper()
+	r := httptest.NewRequest(http.MethodPost, strings.TrimPrefix(path, root), strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	return s.send(r)
 }
 
-func target(path string, pairs []string) string {
-	q := url.Values{}
+// follow goes where a redirect leads.
+func (s *site) follow(a *answer) *answer {
+	s.Helper()
+	if a.status != http.StatusSeeOther {
+		s.Fatalf("status %d, want a redirect: %s", a.status, a.text("main"))
+	}
+	return s.get(a.header.Get("Location"))
+}
+
+// submit sends a form of a page again, with changes.
+func (s *site) submit(form *html.Node, pairs ...string) *answer {
+	s.Helper()
+	sent := url.Values{}
+	for n := range form.Descendants() {
+		_, checked := attribute(n, "checked")
+		switch kind := attr(n, "type"); {
+		case n.Data == "input" && (kind == "hidden" || kind == "text" || checked):
+			sent.Add(attr(n, "name"), attr(n, "value"))
+		case n.Data == "textarea":
+			sent.Add(attr(n, "name"), strings.ReplaceAll(inner(n), "\n", "\r\n"))
+		}
+	}
+	for name, value := range values(pairs) {
+		sent[name] = value
+	}
+	return s.postForm(attr(form, "action"), sent)
+}
+
+// values are names and values in turn.
+func values(pairs []string) url.Values {
+	v := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		q.Set(pairs[i], pairs[i+1])
+		v.Add(pairs[i], pairs[i+1])
 	}
-	if len(q) > 0 {
-		path += "?" + q.Encode()
-	}
-	return path
-}
-
-// all lists the elements of a kind, or with a class (".tag"), or an ID ("#now"), in the order of the page.
-func (a *answer) all(what string) []*html.Node { return within(a.doc, what) }
-
-func within(top *html.Node, what string) []*html.Node {
-	var found []*html.Node
-	for n := range top.Descendants() {
-		if n.Type != html.ElementNode {
-			continue
-		}
-		switch name, ok := strings.CutPrefix(what, "."); {
-		case ok && strings.Contains(" "+attr(n, "class")+" ", " "+name+" "),
-			strings.HasPrefix(what, "#") && attr(n, "id") == what[1:],
-			n.Data == what:
-			found = append(found, n)
-		}
-	}
-	return found
-}
-
-func attr(n *html.Node, name string) string {
-	for _, a := range n.Attr {
-		if a.Key == name {
-			return a.Val
-		}
-	}
-	return ""
-}
-
-// text is what the first of the elements says, with single spaces; empty if there is none.
-func (a *answer) text(what string) string {
-	for _, n := range a.all(what) {
-		return textOf(n)
-	}
-	return ""
-}
-
-func textOf(top *html.Node) string {
-	var b strings.Builder
-	for n := range top.Descendants() {
-		if n.Type == html.TextNode {
-			b.WriteString(n.Data + " ")
-		}
-	}
-	return strings.Join(strings.Fields(b.String()), " ")
-}
-
-// row is the text of the table row that has a heading or a cell with this text.
-func (a *answer) row(has string) string {
-	a.t.Helper()
-	for _, tr := range a.all("tr") {
-		if text := textOf(tr); strings.Contains(text, has) {
-			return text
-		}
-	}
-	a.t.Fatalf("no row has %q: %s", has, a.text("main"))
-	return ""
-}
-
-// leads tells whether a link of the page leads to a path with exactly these parameters.
-func (a *answer) leads(path string, pairs ...string) bool {
-	want, _ := url.ParseQuery(strings.TrimPrefix(target("", pairs), "?"))
-	for _, link := range a.all("a") {
-		u, err := url.Parse(attr(link, "href"))
-		if err == nil && u.Path == root+path && u.Query().Encode() == want.Encode() {
-			return true
-		}
-	}
-	return false
-}
-
-// sound holds what must be so of every page, whatever it shows.
-func (a *answer) sound() {
-	a.t.Helper()
-	for _, n := range a.all("script") {
-		if attr(n, "src") == "" || n.FirstChild != nil {
-			a.t.Errorf("the page has a script in it: %s", textOf(n))
-		}
-	}
-	ids := make(map[string]bool)
-	for n := range a.doc.Descendants() {
-		if n.Type != html.ElementNode {
-			continue
-		}
-		if n.Data == "b" && attr(n, "onclick") != "" || n.Data == "img" && attr(n, "src") == "x" {
-			a.t.Errorf("a name made an element: %v", n.Attr)
-		}
-		for _, at := range n.Attr {
-			if strings.HasPrefix(at.Key, "on") || at.Key == "style" || at.Key == "hx-on" {
-				a.t.Errorf("<%s> has %s=%q, which the policy forbids", n.Data, at.Key, at.Val)
-			}
-			if (at.Key == "href" || at.Key == "action" || at.Key == "src") && !strings.HasPrefix(at.Val, root+"/") && !strings.HasPrefix(at.Val, "#") {
-				a.t.Errorf("<%s> leads out: %s", n.Data, at.Val)
-			}
-		}
-		if id := attr(n, "id"); id != "" {
-			if ids[id] {
-				a.t.Errorf("two elements have the ID %q", id)
-			}
-			ids[id] = true
-		}
-	}
-}
-
-// hostileNames are names that queues, tasks, types and hosts may have.
-var hostileNames = []string{
-	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'"`, "a\nb\r\nc", "..", "/", "a/../b", "%2F", "a?b=c&d#e", "javascript:alert(1)",
-	"\u202egnp.exe", "\u200b", "{{.}}", "\xff\xfe", strings.Repeat("long ", 200), "naïve 名前 🙂", " ",
+	return v
 }

@@ -1,4 +1,4 @@
-package ui_test
+package ui
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 func TestTypes(t *testing.T) {
@@ -20,16 +21,16 @@ func TestTypes(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"status":"success","data":{"result":[{"metric":{"type":"mail"},"value":[1,%q]}, {"metric":{"type":"other"},"value":[1,"0"]}]}}`, value)
 	}))
 	t.Cleanup(prometheus.Close)
-	s := newInsight(t, prometheus.URL)
+	s := newSite(t, withPrometheus(t, prometheus.URL))
 	s.put("a", failedTask("mail", "no"), &asynq.TaskRecord{State: asynq.TaskStateScheduled, Type: "mail"}, &asynq.TaskRecord{State: asynq.TaskStateScheduled, Type: "image"})
 	s.poller.snapshot.Servers = []*asynq.ServerInfo{{Host: "h", ActiveWorkers: []*asynq.WorkerInfo{
 		{TaskID: "w1", TaskType: "mail", Queue: "a", Started: s.poller.snapshot.At.Add(-time.Minute)},
 		{TaskID: "w2", TaskType: "video", Queue: "a", Started: s.poller.snapshot.At.Add(-time.Hour)},
 	}}}
 	s.read()
-	s.eventually("Prometheus", func() bool { return len(s.get("/types").rows()) == 4 })
+	proctest.Eventually(s, "Prometheus", func() bool { return len(s.get("/types").rows()) == 4 })
 	page := s.get("/types")
-	if rows := page.rows(); rows[0] != "mail 2 1 1m 1 50 % 0 4.0/s 4.0s" || rows[1] != "image 1 0 – 0 – 0 – –" {
+	if rows := page.rows(); rows[0] != "mail 2 1 1m 1 50 % 0 4.0 /s 4.0s" || rows[1] != "image 1 0 – 0 – 0 – –" {
 		t.Errorf("rows %q", rows)
 	}
 	if rows := s.get("/types", "sort", "longest").rows(); !strings.HasPrefix(rows[0], "video 0 1 1h") {
@@ -43,26 +44,23 @@ func TestTypes(t *testing.T) {
 		t.Errorf("it says %q", text)
 	}
 	s.get("/type", "type", "video")
-	if a := s.send(httptest.NewRequest(http.MethodGet, "/type?type=none", nil)); a.status != http.StatusNotFound {
+	if a := s.ask("/type?type=none"); a.status != http.StatusNotFound {
 		t.Errorf("of none: status %d", a.status)
 	}
 }
 
 func TestTypesWithoutPrometheus(t *testing.T) {
-	s := newInsight(t, "")
+	s := newSite(t)
 	s.put("a", &asynq.TaskRecord{State: asynq.TaskStateScheduled, Type: "mail"})
 	s.read()
 	if page := s.get("/types"); !strings.Contains(page.text("main"), "set PrometheusAddress") || page.rows()[0] != "mail 1 0 – 0 – 0" {
 		t.Errorf("it says %q", page.text("main"))
 	}
-	dead := newInsightDead(t)
-	dead.eventually("Prometheus to be missed", func() bool { return strings.Contains(dead.get("/types").text("main"), "Prometheus does not tell") })
 }
 
-// newInsightDead is a site whose Prometheus refuses connections.
-func newInsightDead(t *testing.T) *insight {
-	t.Helper()
+func TestTypesWithAPrometheusThatIsGone(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	return newInsightFor(t, gone.URL)
+	s := newSite(t, withPrometheus(t, gone.URL))
+	proctest.Eventually(s, "Prometheus to be missed", func() bool { return strings.Contains(s.get("/types").text("main"), "Prometheus does not tell") })
 }

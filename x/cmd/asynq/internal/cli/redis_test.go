@@ -5,14 +5,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -34,71 +32,19 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
-			fmt.Fprintln(os.Stderr, "no redis-server, and CI_REQUIRE_REDIS=1")
-			return 1
+	found, err := proctest.HasRedis()
+	if found {
+		var server *proctest.Redis
+		if server, err = proctest.NewRedis(); err == nil {
+			defer server.Close()
+			redisAddr = server.Addr()
 		}
-		return m.Run()
 	}
-	dir, err := os.MkdirTemp("", "asynq-cli-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
-	addr, stop, err := startRedis(dir, "--save", "", "--appendonly", "no")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer stop()
-	redisAddr = addr
 	return m.Run()
-}
-
-// startRedis starts a redis-server on a free port, with more arguments than the usual ones, and waits until it answers.
-func startRedis(dir string, args ...string) (addr string, stop func(), err error) {
-	for range 5 { // another process may take the port first
-		if addr, stop, err = tryRedis(dir, args); err == nil {
-			return addr, stop, nil
-		}
-	}
-	return "", nil, err
-}
-
-func tryRedis(dir string, args []string) (addr string, stop func(), err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	addr = l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(addr)
-	args = append(args, "--bind", "127.0.0.1", "--port", port, "--dir", dir, "--logfile", "redis.log")
-	cmd := exec.Command("redis-server", args...)
-	dieWithParent(cmd)
-	if err := cmd.Start(); err != nil {
-		return "", nil, err
-	}
-	stop = func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		late := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
-		defer late.Stop()
-		_ = cmd.Wait()
-	}
-	c := redis.NewClient(&redis.Options{Addr: addr, DialerRetries: 1})
-	defer c.Close()
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-ticker.C {
-		info, err := c.Info(context.Background(), "server").Result()
-		if err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r", cmd.Process.Pid)) {
-			return addr, stop, nil
-		}
-	}
-	stop()
-	return "", nil, fmt.Errorf("redis-server does not answer at %s", addr)
 }
 
 // pollEvery is how often a state is looked at that tells nobody of its changes.

@@ -5,40 +5,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
-
-// until calls is until it says true, or the test ends.
-func until(t *testing.T, is func() bool) {
-	t.Helper()
-	for !is() {
-		if err := wait(t.Context(), pollEvery); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 func TestCluster(t *testing.T) {
 	w := newWorld(t)
-	addr, stop, err := startRedis(t.TempDir(), "--save", "", "--cluster-enabled", "yes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
-	node := redis.NewClient(&redis.Options{Addr: addr})
-	t.Cleanup(func() { _ = node.Close() })
-	if err := node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	until(t, func() bool {
-		info, err := node.ClusterInfo(t.Context()).Result()
-		return err == nil && strings.Contains(info, "cluster_state:ok")
-	})
+	addr := proctest.StartCluster(t).Addr()
 	c := asynq.NewClient(asynq.RedisClusterClientOpt{Addrs: []string{addr}})
 	t.Cleanup(func() { _ = c.Close() })
 	for _, queue := range []string{"one", "two"} {
@@ -69,11 +44,13 @@ func TestSentinel(t *testing.T) {
 	if err := os.WriteFile(config, fmt.Appendf(nil, "sentinel monitor main %s %s 1\n", host, port), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr, stop, err := startRedis(dir, config, "--sentinel")
+	addr := proctest.FreeAddr(t)
+	_, sentinelPort, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(stop)
+	proctest.Start(t, "redis-server", config, "--sentinel", "--bind", "127.0.0.1", "--port", sentinelPort, "--dir", dir)
+	proctest.Listens(t, addr)
 	for _, args := range [][]string{{"--sentinel-addrs", addr, "--sentinel-master", "main"}, {"-u", "redis-sentinel://" + addr + "?master=main"}} {
 		r := w.raw(t.Context(), append(args, "--namespace", w.namespace, "queue", "ls", "-o", "template={{.queue}}")...)
 		if r.out != "default\nmail\nreports\n" || r.code != ExitDone {

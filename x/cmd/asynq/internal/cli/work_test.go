@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // serve runs a server of the queue until the test ends, or stop is called. Tasks of type "fail" fail.
@@ -100,7 +101,7 @@ func (w *world) atWork(queue, id string) (server *asynq.ServerInfo, end func()) 
 	w.t.Cleanup(end)
 	w.enqueue("email:welcome", `{"user":1}`, asynq.Queue(queue), asynq.TaskID(id))
 	<-started
-	until(w.t, func() bool { // the server tells of its work every few moments
+	proctest.Eventually(w.t, "the server to tell of its work", func() bool {
 		servers, err := w.inspector.Servers()
 		if err != nil {
 			w.t.Fatal(err)

@@ -1,17 +1,13 @@
 package dash
 
 import (
-	"bufio"
 	"context"
-	"net"
-	"os"
-	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // each runs a test on a fake Redis and on a real one.
@@ -21,68 +17,10 @@ func each(t *testing.T, f func(t *testing.T, r asynq.RedisClientOpt)) {
 		t.Parallel()
 		f(t, asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()})
 	})
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
-			t.Error("redis-server is missing")
-		}
-		return
-	}
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		f(t, asynq.RedisClientOpt{Addr: startRedis(t)})
+		f(t, asynq.RedisClientOpt{Addr: proctest.StartRedis(t).Addr()})
 	})
-}
-
-// startRedis starts a redis-server on a free loopback port, which ends with the test.
-func startRedis(t *testing.T) string {
-	t.Helper()
-	for range 5 { // another process may take the port first
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := l.Addr().String()
-		_, port, err := net.SplitHostPort(addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command("redis-server", "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir())
-		dieWithTest(cmd)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ready := make(chan bool, 1)
-		go func() {
-			lines := bufio.NewScanner(out)
-			said := false
-			for lines.Scan() {
-				if !said && strings.Contains(lines.Text(), "Ready to accept connections") {
-					said = true
-					ready <- true
-				}
-			}
-			if !said {
-				ready <- false
-			}
-		}()
-		if <-ready {
-			t.Cleanup(func() {
-				_ = cmd.Process.Kill()
-				_ = cmd.Wait()
-			})
-			return addr
-		}
-		_ = cmd.Wait()
-	}
-	t.Fatal("redis-server does not start")
-	return ""
 }
 
 // tools are a client and an inspector, closed with the test.

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package poll
-
-import "os/exec"
-
-// dieWithParent does nothing: only Linux offers it. Elsewhere a killed test leaves its processes behind.
-func dieWithParent(*exec.Cmd) {}

@@ -1,4 +1,0 @@
-package ui
-
-// Keep is for tests of pages.
-var Keep = keep
