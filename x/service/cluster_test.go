@@ -175,7 +175,7 @@ func TestCluster(t *testing.T) {
 		eventually(t, "requests to wait", func() bool { return s.service.Waiting() == queues })
 		seen := make(map[string]int)
 		var leases []string
-		body := fmt.Sprintf(`{"queues":["%s"],"n":100,"wait":"10s"}`, strings.Join(names, `","`))
+		body := `{"queues":["` + strings.Join(names, `","`) + `"],"n":100,"wait":"10s"}`
 		for len(seen) < 5*queues {
 			r := s.call("POST", "/v1/take", body).want(200)
 			if len(r.list("tasks")) == 0 {
