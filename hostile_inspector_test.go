@@ -73,6 +73,14 @@ var hostileInspector = map[string]func(h *hostile){
 	"Inspector.GetQueueInfo": func(h *hostile) {
 		h.noQueue(func(queue string) error { return after(h.inspect.GetQueueInfo(queue)) })
 	},
+	"Inspector.TaskStates": func(h *hostile) {
+		h.refused(h.inspect.TaskStates(noContext, asynq.TaskRef{Queue: "default", ID: "pending"})[0].Err, nil, "ctx must not be nil")
+		h.want(len(h.inspect.TaskStates(context.Background())) == 0, "there are results of no tasks")
+		for _, name := range queueless() {
+			h.refused(h.inspect.TaskStates(context.Background(), asynq.TaskRef{Queue: name, ID: "pending"})[0].Err, asynq.ErrTaskNotFound)
+			h.refused(h.inspect.TaskStates(context.Background(), asynq.TaskRef{Queue: "default", ID: name})[0].Err, asynq.ErrTaskNotFound)
+		}
+	},
 	"Inspector.QueueInfos": func(h *hostile) {
 		h.refused(after(h.inspect.QueueInfos(noContext)), nil, "ctx must not be nil")
 		h.noQueue(func(queue string) error {

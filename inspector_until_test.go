@@ -35,6 +35,7 @@ func inspectorCalls(i *asynq.Inspector, ctx context.Context) map[string]func() e
 		"TasksAfter":                 func() error { return after(i.TasksAfter(ctx, q, asynq.TaskStatePending, all, "", 1)) },
 		"GetQueueInfo":               func() error { return after(v.GetQueueInfo(q)) },
 		"QueueInfos":                 func() error { return after(i.QueueInfos(ctx)) },
+		"TaskStates":                 func() error { return i.TaskStates(ctx, asynq.TaskRef{Queue: q, ID: id})[0].Err },
 		"GetTaskInfo":                func() error { return after(v.GetTaskInfo(q, id)) },
 		"Groups":                     func() error { return after(v.Groups(q)) },
 		"History":                    func() error { return after(v.History(q, 1)) },

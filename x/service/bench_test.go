@@ -2,15 +2,23 @@ package service_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/service"
 )
 
@@ -104,6 +112,70 @@ func BenchmarkTakeAndSettle(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 		})
+	}
+}
+
+// BenchmarkWait tells what 500 requests that wait for results cost Redis, that are not new any more: each operation is a second.
+//
+//	go test -run '^$' -bench Wait -benchtime 10x ./x/service
+func BenchmarkWait(b *testing.B) {
+	const waiters = 500
+	opt := realRedis(b)
+	s := newSite(b, opt, func(c *service.Config) { c.Logger = slog.New(slog.DiscardHandler) })
+	s.send("/v1/tasks/batch", batchBody("q", waiters))
+	var listed []string
+	for task, err := range s.inspector().Tasks(b.Context(), "q", asynq.TaskStatePending, asynq.TaskFilter{}) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		listed = append(listed, task.ID)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	var group sync.WaitGroup
+	for _, id := range listed {
+		group.Go(func() { _, _ = s.try(ctx, all, http.MethodGet, "/v1/queues/q/tasks/"+id+"?wait=60s", "") })
+	}
+	proctest.Eventually(b, "requests to wait", func() bool { return s.service.Waiting() == waiters })
+	client := redis.NewClient(&redis.Options{Addr: opt.(asynq.RedisClientOpt).Addr})
+	b.Cleanup(func() { _ = client.Close() })
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for range 3 {
+		<-second.C // they are looked at less and less often
+	}
+	before := cost(b, client)
+	b.ResetTimer()
+	for range b.N {
+		<-second.C
+	}
+	b.StopTimer()
+	after := cost(b, client)
+	for name, value := range after {
+		b.ReportMetric((value-before[name])/b.Elapsed().Seconds(), name+"/s")
+	}
+	cancel()
+	group.Wait()
+}
+
+// cost is what Redis has had to do since its start: commands, reads from connections (one for a small request or pipeline), and
+// milliseconds of CPU.
+func cost(b *testing.B, client *redis.Client) map[string]float64 {
+	b.Helper()
+	text, err := client.Info(b.Context(), "stats", "cpu").Result()
+	if err != nil {
+		b.Fatal(err)
+	}
+	value := func(name string) (v float64) {
+		_, rest, _ := strings.Cut(text, name+":")
+		line, _, _ := strings.Cut(rest, "\r")
+		if v, err = strconv.ParseFloat(line, 64); err != nil {
+			b.Fatal(err)
+		}
+		return v
+	}
+	return map[string]float64{
+		"commands": value("total_commands_processed"), "reads": value("total_reads_processed"),
+		"cpu-ms": 1000 * (value("used_cpu_sys") + value("used_cpu_user")),
 	}
 }
 

@@ -218,14 +218,14 @@ func TestReloadTakesATokenFromWhoWaits(t *testing.T) {
 		group.Go(func() {
 			s.callAs(email, "GET", "/v1/queues/email%3Aresult/tasks/x?wait=50s", "").problem(403, "forbidden")
 		})
-		eventually(t, "requests to wait", func() bool { return s.service.Waiting() == 2 })
+		proctest.Eventually(t, "requests to wait", func() bool { return s.service.Waiting() == 2 })
 		next := tokens()
 		next[1].Scopes = []service.Scope{service.Work}
 		if err := s.service.Reload(service.Config{Tokens: next}); err != nil {
 			t.Fatal(err)
 		}
 		s.call("POST", "/v1/leases/"+held[0]+"/done", `{"result":"secret"}`).want(200)
-		eventually(t, "the result's request to end", func() bool { return s.service.Waiting() == 1 })
+		proctest.Eventually(t, "the result's request to end", func() bool { return s.service.Waiting() == 1 })
 		if err := s.service.Reload(service.Config{Tokens: next[:1]}); err != nil {
 			t.Fatal(err)
 		}

@@ -407,7 +407,7 @@ func TestTakeRefuses(t *testing.T) {
 		{`{"queues":["q"],"n":101}`, "/n"},
 		{`{"queues":["q"],"wait":"long"}`, "/wait"},
 		{`{"queues":["q"],"hurry":true}`, "/hurry"},
-		{`{"queues":[""]}`, ""},
+		{`{"queues":[""]}`, "/queues/0"},
 	} {
 		r := s.call("POST", "/v1/take", c.body).problem(400, "invalid-request")
 		if got := r.str("errors", 0, "pointer"); got != c.pointer {

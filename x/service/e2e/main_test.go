@@ -1,68 +1,49 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
-	"net"
 	"os"
-	"os/signal"
-	"syscall"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
-	"time"
 
-	"github.com/asynq-go/asynq"
-	"github.com/asynq-go/asynq/x/service"
-)
-
-// The environment of a child that is the service.
-const (
-	envRedis  = "E2E_SERVICE_REDIS" // its Redis; set: this process is the service
-	envListen = "E2E_SERVICE_LISTEN"
-	envLease  = "E2E_SERVICE_LEASE"
-)
-
-// The secrets of the tokens of the service under test.
-const (
-	token     = "e2e-token-that-may-do-anything"
-	readToken = "e2e-token-that-may-only-look"
+	_ "github.com/asynq-go/asynq/x/service/standalone" // the program under test has it: with it, changes of it change this test
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(envRedis) == "" {
-		os.Exit(m.Run())
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir) // it is in a temporary directory
 	}
-	if err := serve(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	os.Exit(code)
 }
 
-// serve is the service, as a process.
-func serve() error {
-	lease, err := time.ParseDuration(os.Getenv(envLease))
-	if err != nil {
-		return err
-	}
-	all := []service.Scope{service.Enqueue, service.Work, service.Read, service.Manage}
-	s, err := service.New(service.Config{
-		RedisConnOpt: asynq.RedisClientOpt{Addr: os.Getenv(envRedis)},
-		Queues:       map[string]service.QueueConfig{"ordered": {MaxRun: 1}},
-		Tokens: []service.Token{
-			{Name: "all", Secret: token, Scopes: all, Queues: []string{"*"}},
-			{Name: "reader", Secret: readToken, Scopes: []service.Scope{service.Read}, Queues: []string{"*"}},
-		},
-		Limits: service.Limits{LeaseDuration: lease, ShutdownTimeout: 5 * time.Second},
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+// built is the program under test.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// program is the path of the command asynq, which is built for the first test that asks. It is a module of its own: the build is its own,
+// too, and follows go.work, or that module's go.mod where GOWORK=off.
+func program(t *testing.T) string {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "asynq-e2e-"); built.err != nil {
+			return
+		}
+		args := append([]string{"build", "-o", built.dir + string(filepath.Separator)}, buildFlags...)
+		cmd := exec.Command("go", append(args, ".")...)
+		cmd.Dir = filepath.Join("..", "..", "cmd", "asynq")
+		if text, err := cmd.CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("%s in %s: %w\n%s", strings.Join(cmd.Args, " "), cmd.Dir, err, text)
+		}
 	})
-	if err != nil {
-		return err
+	if built.err != nil {
+		t.Fatalf("building the program: %v", built.err)
 	}
-	l, err := net.Listen("tcp", os.Getenv(envListen))
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	return s.RunOn(ctx, l)
+	return filepath.Join(built.dir, "asynq")
 }

@@ -127,6 +127,7 @@ type site struct {
 	redis   string
 	addr    string
 	lease   time.Duration
+	config  string // the service's file
 	service *process
 }
 
@@ -143,7 +144,10 @@ func newSite(t *testing.T, lease time.Duration) *site {
 // serve starts the service, again for one.
 func (s *site) serve(t *testing.T) {
 	t.Helper()
-	s.service = start(t, []string{envRedis + "=" + s.redis, envListen + "=" + s.addr, envLease + "=" + s.lease.String()}, os.Args[0])
+	if s.config == "" {
+		s.writeConfig(t, "", "")
+	}
+	s.service = start(t, nil, program(t), "service", "--config", s.config)
 	proctest.Eventually(t, "the service is ready", func() bool {
 		select {
 		case <-s.service.done:

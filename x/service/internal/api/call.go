@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -132,27 +133,23 @@ func Unmarshal(body []byte, pointer string, into any) *Problem {
 		}
 		return nil
 	}
-	var wrongType *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	switch {
-	case errors.As(err, &wrongType):
-		if wrongType.Field != "" {
-			pointer += "/" + strings.ReplaceAll(wrongType.Field, ".", "/")
-		}
-		if should := expected(wrongType.Type); should != "" {
-			return wrongf(pointer, "%s", should)
-		}
-		return wrongf(pointer, "this must not be a JSON %s", wrongType.Value)
 	case errors.As(err, &syntax):
 		return wrongf(pointer, "the body is not JSON: %v, at byte %d", err, syntax.Offset)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return wrongf(pointer, "the body is not JSON: it ends too early")
 	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		name = strings.Trim(name, `"`)
-		return wrongf(pointer+"/"+escapePointer(name), "there is no such field")
+	var value json.RawMessage // without what may come after it
+	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&value); err != nil {
+		return wrongf(pointer, "the body is not JSON")
 	}
-	return wrongf(pointer, "%v", err)
+	var f finder
+	f.look(value, pointer, reflect.TypeOf(into))
+	if len(f.found) == 0 { // of two members with one name, the last is looked at
+		return wrongf(pointer, "there is a value of the wrong type, or a name that stands there twice")
+	}
+	return Invalid(f.found...)
 }
 
 // escapePointer makes a name a part of a JSON pointer.

@@ -9,9 +9,9 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// ended reports whether nothing more becomes of a task by itself.
-func ended(t *asynq.TaskInfo) bool {
-	return t.State == asynq.TaskStateCompleted || t.State == asynq.TaskStateArchived
+// ended reports whether nothing more becomes of a task in this state by itself.
+func ended(s asynq.TaskState) bool {
+	return s == asynq.TaskStateCompleted || s == asynq.TaskStateArchived
 }
 
 func (a *API) getTask(c *Call) error {
@@ -28,7 +28,7 @@ func (a *API) getTask(c *Call) error {
 	if err != nil {
 		return err
 	}
-	if wait > 0 && !ended(info) {
+	if wait > 0 && !ended(info.State) {
 		leave, err := a.Waiter(c)
 		if err != nil {
 			return err
@@ -55,23 +55,30 @@ func (a *API) await(ctx context.Context, queue, id string, wait time.Duration, i
 	w := a.watcher.watch(queue, id)
 	defer w.leave()
 	for {
+		var over bool
 		select {
 		case seen := <-w.news:
-			if errors.Is(seen.err, asynq.ErrTaskNotFound) || errors.Is(seen.err, asynq.ErrQueueNotFound) {
-				return nil, Problemf(http.StatusGone, KindGone, "the task has ended and was not kept, or was deleted: give it a retention to see how it ended")
-			}
-			if seen.err != nil {
-				continue // Redis may answer again before the time is up
-			}
-			if info = seen.info; ended(info) {
-				return info, nil
+			if !ended(seen.State) && !errors.Is(seen.Err, asynq.ErrTaskNotFound) {
+				continue // where it is unknown, Redis may answer again before the time is up
 			}
 		case <-timer.C:
-			return info, nil
+			over = true
 		case <-a.Ended.Done():
-			return info, nil
+			over = true
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		}
+		look, cancel := context.WithTimeout(ctx, lookTimeout)
+		last, err := a.Inspector.WithContext(look).GetTaskInfo(queue, id)
+		cancel()
+		switch {
+		case errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound):
+			return nil, Problemf(http.StatusGone, KindGone, "the task has ended and was not kept, or was deleted: give it a retention to see how it ended")
+		case err == nil:
+			info = last
+		}
+		if over || ended(info.State) {
+			return info, nil
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -26,36 +25,22 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 			return nil
 		}
 	}
-	return misread[Duration](text)
+	return errMisread
 }
 
 // Time is a time.Time as RFC 3339 has it.
 type Time struct{ time.Time }
 
-// UnmarshalJSON reads a time such as "2026-01-02T15:04:05Z".
+// UnmarshalJSON reads a time such as "2026-01-02T15:04:05Z". That of year 1 which stands for none is not one.
 func (t *Time) UnmarshalJSON(text []byte) error {
-	if t.Time.UnmarshalJSON(text) == nil {
+	if t.Time.UnmarshalJSON(text) == nil && !t.IsZero() {
 		return nil
 	}
-	return misread[Time](text)
+	return errMisread
 }
 
-// misread is the error that lets the decoder tell where the text is.
-func misread[T any](text []byte) error {
-	return &json.UnmarshalTypeError{Value: string(text), Type: reflect.TypeFor[T]()}
-}
-
-// expected says what should be there, for those types that read themselves.
-func expected(t reflect.Type) string {
-	switch t {
-	case reflect.TypeFor[Duration]():
-		return `this must be a duration such as "30s" or "1h30m", and not less than zero`
-	case reflect.TypeFor[Time]():
-		return `this must be a time such as "2026-01-02T15:04:05Z"`
-	default:
-		return ""
-	}
-}
+// errMisread says that a value is not what its type reads: finder tells where.
+var errMisread = &json.UnmarshalTypeError{Value: "value"}
 
 // Data is any bytes, in the form that suits them: JSON, text, or base64.
 type Data struct {

@@ -9,24 +9,25 @@ import (
 )
 
 // watcher looks at tasks for those who wait for their end. Each task is looked at once for all who wait for it, the less often the longer
-// they have waited; what this service settles is looked at at once. It does nothing while nobody waits.
+// they have waited; what this service settles is looked at at once. All looks are at ticks, so that one round trip is enough for many
+// tasks, and are at their states only: those who wait read the rest, once. It does nothing while nobody waits.
 type watcher struct {
 	inspector *asynq.Inspector
 	cancel    context.CancelFunc
 	ctx       context.Context
+	began     time.Time // which ticks are counted from
 
 	mu      sync.Mutex
-	tasks   map[taskName]*watched
+	tasks   map[asynq.TaskRef]*watched
 	running bool
+	until   time.Duration // when it looks next, unless it is woken
 	wake    chan struct{}
 }
-
-type taskName struct{ queue, id string }
 
 // watched is a task that somebody waits for.
 type watched struct {
 	waits map[*wait]bool
-	next  time.Time     // when to look
+	next  time.Duration // when to look, since the watcher began
 	pause time.Duration // after that
 }
 
@@ -34,31 +35,34 @@ type watched struct {
 type wait struct {
 	news    chan sighting // holds the last one
 	watcher *watcher
-	task    taskName
+	task    asynq.TaskRef
 }
 
 // sighting is what was seen of a task.
-type sighting struct {
-	info *asynq.TaskInfo
-	err  error
-}
+type sighting = asynq.TaskStateResult
 
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = time.Second
-	lookers    = 4 // tasks that are looked at at the same time
+	// lookTimeout is how long a look may take: on a Cluster a node that is silent must not hide the tasks of the others for long.
+	lookTimeout = 2 * time.Second
 )
 
 func newWatcher(i *asynq.Inspector) *watcher {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &watcher{inspector: i.WithContext(ctx), ctx: ctx, cancel: cancel, tasks: make(map[taskName]*watched), wake: make(chan struct{}, 1)}
+	return &watcher{inspector: i, ctx: ctx, cancel: cancel, began: time.Now(), tasks: make(map[asynq.TaskRef]*watched), wake: make(chan struct{}, 1)}
+}
+
+// tick is the next multiple of a pause, since the watcher began.
+func (w *watcher) tick(pause time.Duration) time.Duration {
+	return (time.Since(w.began)/pause + 1) * pause
 }
 
 func (w *watcher) close() { w.cancel() }
 
 // watch begins to look at a task.
 func (w *watcher) watch(queue, id string) *wait {
-	name := taskName{queue, id}
+	name := asynq.TaskRef{Queue: queue, ID: id}
 	one := &wait{news: make(chan sighting, 1), watcher: w, task: name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,12 +72,14 @@ func (w *watcher) watch(queue, id string) *wait {
 		w.tasks[name] = t
 	}
 	t.waits[one] = true
-	t.pause, t.next = firstPause, time.Now().Add(firstPause)
+	t.pause, t.next = firstPause, w.tick(firstPause)
 	if !w.running {
-		w.running = true
+		w.running, w.until = true, 0
 		go w.run()
 	}
-	w.rouse()
+	if t.next < w.until {
+		w.rouse()
+	}
 	return one
 }
 
@@ -91,8 +97,9 @@ func (one *wait) leave() {
 	defer w.mu.Unlock()
 	t := w.tasks[one.task]
 	if delete(t.waits, one); len(t.waits) == 0 {
-		delete(w.tasks, one.task)
-		w.rouse()
+		if delete(w.tasks, one.task); len(w.tasks) == 0 {
+			w.rouse()
+		}
 	}
 }
 
@@ -101,72 +108,66 @@ func (a *API) Hint(queue, id string) {
 	w := a.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t := w.tasks[taskName{queue, id}]; t != nil {
-		t.next, t.pause = time.Time{}, firstPause
+	if t := w.tasks[asynq.TaskRef{Queue: queue, ID: id}]; t != nil {
+		t.next, t.pause = 0, firstPause
 		w.rouse()
 	}
 }
 
 // run looks at tasks until nobody waits.
 func (w *watcher) run() {
-	for {
-		due, next := w.due()
-		if due == nil && next.IsZero() {
+	for w.ctx.Err() == nil {
+		names, next, more := w.due()
+		if !more {
 			return
 		}
-		w.look(due)
-		if len(due) > 0 {
+		if len(names) > 0 {
+			w.look(names)
 			continue
 		}
-		timer := time.NewTimer(time.Until(next))
+		timer := time.NewTimer(next - time.Since(w.began))
 		select {
 		case <-timer.C:
 		case <-w.wake:
 		case <-w.ctx.Done():
-			timer.Stop()
-			return
 		}
 		timer.Stop()
 	}
 }
 
-// due returns the tasks to look at now, and when the next one will be; neither if nobody waits.
-func (w *watcher) due() (names []taskName, next time.Time) {
+// due returns the tasks to look at now, and when the next ones will be; no more if nobody waits.
+func (w *watcher) due() (names []asynq.TaskRef, next time.Duration, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.tasks) == 0 {
 		w.running = false
-		return nil, time.Time{}
+		return nil, 0, false
 	}
-	now := time.Now()
+	now := time.Since(w.began)
+	next = now + lastPause
 	for name, t := range w.tasks {
-		if !t.next.After(now) {
+		if t.next <= now {
 			names = append(names, name)
 			t.pause = min(2*t.pause, lastPause)
-			t.next = now.Add(t.pause)
-		} else if next.IsZero() || t.next.Before(next) {
-			next = t.next
+			t.next = w.tick(t.pause)
+		} else {
+			next = min(next, t.next)
 		}
 	}
-	return names, next
+	w.until = next
+	return names, next, true
 }
 
 // look looks at tasks, and tells those who wait.
-func (w *watcher) look(names []taskName) {
-	var group sync.WaitGroup
-	slots := make(chan struct{}, lookers)
-	for _, name := range names {
-		slots <- struct{}{}
-		group.Go(func() {
-			info, err := w.inspector.GetTaskInfo(name.queue, name.id)
-			w.tell(name, sighting{info, err})
-			<-slots
-		})
+func (w *watcher) look(names []asynq.TaskRef) {
+	ctx, cancel := context.WithTimeout(w.ctx, lookTimeout)
+	defer cancel()
+	for i, seen := range w.inspector.TaskStates(ctx, names...) {
+		w.tell(names[i], seen)
 	}
-	group.Wait()
 }
 
-func (w *watcher) tell(name taskName, seen sighting) {
+func (w *watcher) tell(name asynq.TaskRef, seen sighting) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t := w.tasks[name]

@@ -71,7 +71,10 @@ func (a *API) take(c *api.Call) error {
 	if err := c.Count("queues", len(body.Queues)); err != nil {
 		return err
 	}
-	for _, q := range body.Queues {
+	for i, q := range body.Queues {
+		if err := api.CheckQueueName(q); err != nil {
+			return api.Invalid(api.Wrong{Pointer: "/queues/" + strconv.Itoa(i), Detail: err.Error()})
+		}
 		if err := c.Admit(q); err != nil {
 			return err
 		}
@@ -170,14 +173,11 @@ func write(j *api.JSON, l *asynq.Lease) {
 	j.Close('}')
 }
 
-// errNoLease says that a word is none.
-var errNoLease = api.Invalid(api.Wrong{Pointer: "/lease", Detail: "this is no lease: send what came with the task"})
-
-// find returns the lease that a word stands for, if the caller may have it.
-func (a *API) find(c *api.Call, word string) (*asynq.Lease, error) {
+// find returns the lease that a word stands for, if the caller may have it. Pointer is where the word is.
+func (a *API) find(c *api.Call, word, pointer string) (*asynq.Lease, error) {
 	queue, id, token, ok := unpack(strings.TrimSpace(word))
 	if !ok {
-		return nil, errNoLease
+		return nil, api.Invalid(api.Wrong{Pointer: pointer, Detail: "this is no lease: send what came with the task"})
 	}
 	if !c.Who.Sees(queue) {
 		return nil, c.Admit(queue)
@@ -191,10 +191,10 @@ type results struct {
 	errs   []error
 }
 
-func (a *API) findAll(c *api.Call, words []string) *results {
+func (a *API) findAll(c *api.Call, words []string, pointer func(i int) string) *results {
 	r := &results{make([]*asynq.Lease, len(words)), make([]error, len(words))}
 	for i, word := range words {
-		r.leases[i], r.errs[i] = a.find(c, word)
+		r.leases[i], r.errs[i] = a.find(c, word, pointer(i))
 	}
 	return r
 }
@@ -233,8 +233,8 @@ func overdue(l *asynq.Lease) bool {
 	return l != nil && !l.Deadline().IsZero() && time.Until(l.Deadline()) < time.Second
 }
 
-func (a *API) extend(c *api.Call, words []string) *results {
-	r := a.findAll(c, words)
+func (a *API) extend(c *api.Call, words []string, pointer func(i int) string) *results {
+	r := a.findAll(c, words, pointer)
 	r.each(func(leases []*asynq.Lease, _ []int) []error { return a.taker.Extend(c.R.Context(), leases...) })
 	return r
 }
@@ -263,7 +263,7 @@ func (a *API) extendAll(c *api.Call) error {
 	if err := c.Count("leases", len(body.Leases)); err != nil {
 		return err
 	}
-	r := a.extend(c, body.Leases)
+	r := a.extend(c, body.Leases, func(i int) string { return "/leases/" + strconv.Itoa(i) })
 	j := api.NewJSON()
 	defer j.Free()
 	j.Open('{').Key("results").Open('[')
@@ -276,7 +276,7 @@ func (a *API) extendAll(c *api.Call) error {
 
 func (a *API) extendOne(c *api.Call) error {
 	word := c.R.PathValue("lease")
-	r := a.extend(c, []string{word})
+	r := a.extend(c, []string{word}, func(int) string { return "/lease" })
 	if p := a.problem(c, r.leases[0], r.errs[0]); p != nil {
 		return p
 	}

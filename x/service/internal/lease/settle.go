@@ -97,7 +97,7 @@ func (a *API) settle(c *api.Call, outcomes []outcome, pointers []string) *result
 	for i := range outcomes {
 		words[i] = outcomes[i].Lease
 	}
-	r := a.findAll(c, words)
+	r := a.findAll(c, words, func(i int) string { return pointers[i] + "/lease" })
 	settlements := make([]asynq.Settlement, len(outcomes))
 	for i := range outcomes {
 		if r.errs[i] != nil {

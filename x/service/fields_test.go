@@ -1,0 +1,127 @@
+package service_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Whatever is wrong with a body, its problem points to the place, at any depth, and says what should be there.
+func TestProblemsPointToTheField(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, fakeRedis(t), nil)
+	const (
+		text, whole, truth = "a text", "a whole number", "true or false"
+		duration, time     = "a duration", "a time"
+		object, list       = "an object", "a list"
+		unknown            = "no such field"
+	)
+	wrong := map[string][]string{ // values that are none
+		text:     {`5`, `true`, `[]`, `{}`, `["x"]`},
+		whole:    {`"5"`, `1.5`, `1e30`, `-1e30`, `9223372036854775808`, `true`, `[]`, `{}`, `""`},
+		truth:    {`"true"`, `0`, `[]`, `{}`},
+		duration: {`5`, `""`, `"5"`, `"5 s"`, `"-1s"`, `"1d"`, `"999999999999h"`, `"s"`, `true`, `[]`, `{}`, `["1s"]`, `{"s":1}`},
+		time:     {`5`, `""`, `"tomorrow"`, `"2026-01-02"`, `"2026-13-02T15:04:05Z"`, `"2026-01-02T15:04:05"`, `"0001-01-01T00:00:00Z"`, `true`, `[]`, `{}`},
+		object:   {`5`, `"x"`, `[]`, `true`},
+		list:     {`5`, `"x"`, `{}`, `true`},
+		unknown:  {`5`, `null`},
+	}
+	fields := map[string]map[string]string{ // by pointer; the last part is the field that gets the value
+		"POST /v1/tasks": {
+			"": object, "/type": text, "/queue": text, "/id": text, "/payload_text": text, "/payload_base64": text, "/headers": object, "/headers/a~1b": text,
+			"/max_retry": whole, "/timeout": duration, "/deadline": time, "/unique_for": duration, "/process_at": time, "/process_in": duration,
+			"/retention": duration, "/group": text, "/colour": unknown, "/a~0~1": unknown,
+		},
+		"POST /v1/tasks/batch": {"": object, "/tasks": list, "/colour": unknown},
+		"POST /v1/take":        {"": object, "/queues": list, "/queues/0": text, "/n": whole, "/wait": duration, "/worker": text, "/colour": unknown},
+		"POST /v1/leases/settle": {
+			"": object, "/outcomes": list, "/outcomes/0": object, "/outcomes/0/lease": text, "/outcomes/0/outcome": text, "/outcomes/0/result_text": text,
+			"/outcomes/0/result_base64": text, "/outcomes/0/error": text, "/outcomes/0/retry_in": duration, "/outcomes/0/skip_retry": truth,
+			"/outcomes/0/colour": unknown, "/outcomes/0/doneBody": unknown,
+		},
+		"POST /v1/leases/extend":               {"": object, "/leases": list, "/leases/0": text},
+		"POST /v1/leases/x/done":               {"": object, "/result_text": text, "/result_base64": text, "/colour": unknown},
+		"POST /v1/leases/x/fail":               {"": object, "/error": text, "/retry_in": duration, "/skip_retry": truth, "/colour": unknown},
+		"POST /v1/queues/q/tasks/1/reschedule": {"": object, "/at": time, "/in": duration, "/colour": unknown},
+	}
+	one := fields["POST /v1/tasks"] // a batch answers for each task
+	for pointer, kind := range one {
+		for _, value := range wrong[kind] {
+			r := s.call("POST", "/v1/tasks/batch", `{"tasks":[{"type":"t"},`+bodyWith(pointer, value)+`]}`).want(200)
+			if got := r.get("results", 1, "problem", "errors", 0, "pointer"); got != "/tasks/1"+pointer {
+				t.Errorf("batch, %s as %s: pointer %q", value, pointer, got)
+			}
+			if r.get("results", 0, "task") == nil {
+				t.Errorf("the other task of the batch was not enqueued: %s", r.body)
+			}
+		}
+	}
+	for route, pointers := range fields {
+		method, path, _ := strings.Cut(route, " ")
+		for pointer, kind := range pointers {
+			for _, value := range wrong[kind] {
+				r := s.call(method, path, bodyWith(pointer, value)).problem(400, "invalid-request")
+				if got := r.str("errors", 0, "pointer"); got != pointer || !strings.Contains(r.str("errors", 0, "detail"), kind) {
+					t.Errorf("%s, %s as %s: %s", route, value, pointer, r.body)
+				}
+			}
+		}
+	}
+}
+
+// bodyWith is a body with a value at a place, the entry 0 of each list on the way there.
+func bodyWith(pointer, value string) string {
+	if pointer == "" {
+		return value
+	}
+	parts := strings.Split(pointer[1:], "/")
+	for i := len(parts) - 1; i >= 0; i-- {
+		if parts[i] == "0" {
+			value = "[" + value + "]"
+		} else {
+			value = "{" + quote(strings.NewReplacer("~1", "/", "~0", "~").Replace(parts[i])) + ":" + value + "}"
+		}
+	}
+	return value
+}
+
+// All that is wrong with an entry is told at once, up to a bound; what is not wrong is left out.
+func TestProblemsTellAll(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, fakeRedis(t), nil)
+	r := s.call("POST", "/v1/leases/settle", `{"outcomes":[{"lease":"x","outcome":"done"},{"lease":1,"outcome":null,"retry_in":2},{"skip_retry":"x"}]}`).problem(400, "invalid-request")
+	var got []string
+	for i := range r.list("errors") {
+		got = append(got, r.str("errors", i, "pointer"))
+	}
+	if want := "[/outcomes/1/lease /outcomes/1/retry_in]"; fmt.Sprint(got) != want {
+		t.Errorf("pointers %v, want %s", got, want)
+	}
+	r = s.call("POST", "/v1/take", `{"queues":[`+strings.Repeat("1,", 9999)+`1]}`).problem(400, "invalid-request")
+	if n := len(r.list("errors")); n != 20 {
+		t.Errorf("%d errors, want 20", n)
+	}
+	// The decoder minds both of two members with one name.
+	s.call("POST", "/v1/tasks", `{"type":5,"type":"t"}`).problem(400, "invalid-request")
+	s.call("POST", "/v1/tasks", `{"TYPE":"t","Timeout":"x"}`).problem(400, "invalid-request")
+	// Values that the decoder takes, and that are wrong nevertheless.
+	for _, c := range []struct{ path, body, pointer string }{
+		{"/v1/take", `{"queues":["a"," "]}`, "/queues/1"},
+		{"/v1/take", `{"queues":["a","}"]}`, "/queues/1"},
+		{"/v1/take", `{"queues":["a"],"n":-1}`, "/n"},
+		{"/v1/tasks", `{"type":"t","max_retry":-1}`, "/max_retry"},
+		{"/v1/tasks", `{"type":"t","queue":" "}`, "/queue"},
+		{"/v1/tasks", `{"type":"t","group":" "}`, "/group"},
+		{"/v1/tasks", `{"type":" "}`, "/type"},
+	} {
+		if got := s.call("POST", c.path, c.body).problem(400, "invalid-request").str("errors", 0, "pointer"); got != c.pointer {
+			t.Errorf("%s: pointer %q, want %q", c.body, got, c.pointer)
+		}
+	}
+	for path, body := range map[string]string{"/v1/leases/settle": `{"outcomes":[{"lease":"x","outcome":"done"},{"lease":"x","outcome":"done"}]}`, "/v1/leases/extend": `{"leases":["x","x"]}`} {
+		want := map[string]string{"/v1/leases/settle": "/outcomes/1/lease", "/v1/leases/extend": "/leases/1"}[path]
+		if got := s.call("POST", path, body).want(200).get("results", 1, "problem", "errors", 0, "pointer"); got != want {
+			t.Errorf("%s: pointer %q, want %q", path, got, want)
+		}
+	}
+}
