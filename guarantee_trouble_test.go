@@ -181,7 +181,8 @@ func deadShard(t *testing.T) {
 		}
 		receive(s, ran, "a task on the shard that lives")
 	}
-	if d := time.Since(start); d > 5*time.Second {
+	// It would be half a minute or more if each had to wait until the dead shard is tried again, every second.
+	if d := time.Since(start); d > 20*time.Second {
 		t.Errorf("50 tasks of the shard that lives took %v, one after the other", d)
 	}
 }
