@@ -28,7 +28,7 @@ import uuid
 __all__ = [
     "Abandon", "AccessDenied", "AsynqError", "Canceled", "Client", "Conflict", "ConnectionFailed", "DuplicateTask", "InvalidRequest",
     "LeaseLost", "NotFound", "Problem", "RetryLater", "Task", "TaskGone", "TaskIdConflict", "Text", "TooLarge", "Unavailable", "Worker",
-    "WrongState",
+    "WrongState", "new_task",
 ]
 
 log = logging.getLogger("asynq")
