@@ -24,7 +24,7 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
-var pictures = flag.String("pictures", "", "write pictures of all pages into this directory, which takes four minutes")
+var pictures = flag.String("pictures", "", "write pictures of all pages into this directory, which takes five minutes")
 
 // mostPicture is the most bytes of a picture: they are in the repository.
 const mostPicture = 150 << 10
