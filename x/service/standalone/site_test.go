@@ -1,7 +1,6 @@
 package standalone_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -17,12 +16,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/service/standalone"
 )
 
@@ -68,24 +67,6 @@ func (f *folder) writeAll(text string) {
 	}
 }
 
-// logBook keeps what is logged.
-type logBook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logBook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logBook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
 // running is a service at work.
 type running struct {
 	f        *folder
@@ -95,14 +76,14 @@ type running struct {
 	ended    chan error
 	reload   chan struct{}
 	reloaded chan error
-	log      *logBook
+	log      *proctest.Log
 }
 
 // run starts the service, and waits until it listens.
 func (f *folder) run() *running {
 	f.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{f: f, cancel: cancel, ended: make(chan error, 1), reload: make(chan struct{}), reloaded: make(chan error, 1), log: new(logBook)}
+	r := &running{f: f, cancel: cancel, ended: make(chan error, 1), reload: make(chan struct{}), reloaded: make(chan error, 1), log: new(proctest.Log)}
 	listening := make(chan struct{})
 	go func() {
 		r.ended <- standalone.Run(ctx, standalone.Options{
