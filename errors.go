@@ -34,8 +34,8 @@ var (
 	// ErrTaskNotFound says that the queue has no task with this ID.
 	ErrTaskNotFound = errors.New("task not found")
 
-	// ErrTaskState says that a task was not changed because its state does not allow it, such as an active one that is to be deleted. The
-	// text of the error tells what does.
+	// ErrTaskState says that the Inspector did not change a task because its state does not allow the change, as when an active task is to
+	// be deleted. The text of the error tells the state, and what to do about it if anything can be done.
 	ErrTaskState = errors.New("the state of the task does not allow it")
 
 	// ErrTaskChanged says that a task is not what the caller has seen of it: somebody else has changed it since. Look at it again, and

@@ -14,7 +14,7 @@ import (
 // RunTask has a task run at once that is scheduled, to be retried, archived, completed or waiting in a group. A task that has a group goes
 // back into it, to be aggregated with the others; one that waits there already runs by itself.
 //
-// The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and another one if the task is pending, active, or
+// The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and ErrTaskState if the task is pending, active, or
 // being aggregated right now.
 func (i *Inspector) RunTask(queue, id string) error {
 	return i.changeTask(i.ctx, "run", queue, id, i.broker.RunTasks)
@@ -23,7 +23,7 @@ func (i *Inspector) RunTask(queue, id string) error {
 // ArchiveTask moves a task to the archive that is pending, scheduled, to be retried or waiting in a group. The archive keeps the newest
 // 10,000 tasks, for 90 days. A uniqueness lock stays with the task.
 //
-// The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and another one if the task is active, archived
+// The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and ErrTaskState if the task is active, archived
 // already, completed, or being aggregated right now. To archive an active task, see CancelAndArchive.
 func (i *Inspector) ArchiveTask(queue, id string) error {
 	return i.changeTask(i.ctx, "archive", queue, id, i.broker.ArchiveTasks)
@@ -31,7 +31,7 @@ func (i *Inspector) ArchiveTask(queue, id string) error {
 
 // DeleteTask deletes a task in any state but active, and gives its uniqueness lock up.
 //
-// The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and another one if the task is active, or being
+// The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and ErrTaskState if the task is active, or being
 // aggregated right now. To delete an active task, see CancelAndDelete.
 func (i *Inspector) DeleteTask(queue, id string) error {
 	return i.changeTask(i.ctx, "delete", queue, id, i.broker.DeleteTasks)
@@ -41,7 +41,7 @@ func (i *Inspector) DeleteTask(queue, id string) error {
 // task that waits for its retry goes on doing so; a pending, archived or completed one is scheduled. So is one that waits in a group,
 // to go back there when its time has come.
 //
-// The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and another one if the task is active, or being
+// The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and ErrTaskState if the task is active, or being
 // aggregated right now.
 func (i *Inspector) Reschedule(ctx context.Context, queue, id string, at time.Time) error {
 	return i.changeTask(ctx, "reschedule", queue, id, func(ctx context.Context, queue string, ids []string) ([]rdb.Code, error) {
@@ -52,7 +52,7 @@ func (i *Inspector) Reschedule(ctx context.Context, queue, id string, at time.Ti
 // UpdateTaskPayload replaces the payload of a scheduled task. A uniqueness lock that the task holds stays what it was when the task was
 // enqueued: it goes on keeping out tasks with the old payload, not those with the new one, and is given up with the task.
 //
-// The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and another one if the task is not scheduled.
+// The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) where there is none, and ErrTaskState if the task is not scheduled.
 //
 // What somebody else has changed meanwhile is lost: where two people may edit the same task, see ReplaceTaskPayload.
 func (i *Inspector) UpdateTaskPayload(queue, id string, payload []byte) error {
@@ -60,12 +60,12 @@ func (i *Inspector) UpdateTaskPayload(queue, id string, payload []byte) error {
 	return i.updatePayload(i.ctx, queue, id, func([]byte) ([]byte, error) { return payload, nil })
 }
 
-// ReplaceTaskPayload is UpdateTaskPayload for one who has read the payload before: it is replaced only if it still is seen, which Redis
-// looks at in the same moment. Where it is the new one already, as after a call whose answer was lost, there is nothing to do; so
-// of two who replace it by the same, both succeed.
+// ReplaceTaskPayload is UpdateTaskPayload for those who have read the payload before: the payload is replaced only if it still is seen,
+// and Redis compares and replaces it in one step. If it is the new one already, as after a call whose answer was lost, there is nothing
+// to do; so of two who replace it by the same, both succeed.
 //
-// The error is ErrTaskChanged (errors.Is) if the task has another payload by now, and else as of UpdateTaskPayload. Nothing was changed
-// then. Only payloads are compared: a task that was rescheduled in between is still the same.
+// The error is ErrTaskChanged (errors.Is) if the task has another payload by now, and otherwise as of UpdateTaskPayload; nothing was
+// changed then. Only payloads are compared: a task that was rescheduled in between is still the same.
 func (i *Inspector) ReplaceTaskPayload(ctx context.Context, queue, id string, seen, payload []byte) error {
 	if ctx == nil {
 		return errNilContext

@@ -5,13 +5,12 @@ import (
 	"fmt"
 )
 
-// ForgetSchedulers deletes what Redis keeps of schedulers that have ended for good: who led their group, and the histories of entries, by
-// their IDs (see ListSchedulerEnqueueEvents). Without it that is gone 30 days after the group was last led, and 90 days after an entry last
-// enqueued: it is kept that long so that schedulers that start again go on where they were. What is kept of an entry's ticks goes with the
-// queue of its tasks.
+// ForgetSchedulers deletes what Redis keeps of schedulers that have ended for good: who led their group, and the histories of these entries
+// (see ListSchedulerEnqueueEvents). By itself that goes 30 days after the group was last led, and 90 days after an entry last enqueued. The
+// last tick of each entry is kept beside the queue of its tasks, and goes with it (DeleteQueue) or after 30 days.
 //
-// Without a group only histories are deleted. What is not there is no error; a group that a scheduler leads is one, and then nothing is
-// deleted: shut its schedulers down first.
+// An empty group means that only histories are deleted. What is not there is no error. While a scheduler leads the group nothing is deleted,
+// and the error says so: shut its schedulers down first.
 func (i *Inspector) ForgetSchedulers(ctx context.Context, group string, entryIDs ...string) error {
 	if ctx == nil {
 		return errNilContext

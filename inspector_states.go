@@ -16,13 +16,14 @@ type TaskStateResult struct {
 	// State is the state of the task.
 	State TaskState
 
-	// Err says why there is none. It is ErrTaskNotFound (errors.Is) if there is no such task, or no such queue.
+	// Err says why there is none: ErrTaskNotFound (errors.Is) if there is no such task, or no such queue; else the error of
+	// Redis, or of the ctx.
 	Err error
 }
 
-// TaskStates tells the states of tasks, of one queue or of several, in the order of the names. It is for those who wait for the ends of
-// many tasks: 500 of them cost one round trip and as many of the cheapest commands, without payloads and results, which GetTaskInfo
-// tells. On a Cluster each node is asked for its own. One task's error leaves the others alone.
+// TaskStates tells the states of any number of tasks, of one queue or of several: one result for each name, in the order of the names. It
+// is for those who wait for the ends of many tasks: each costs Redis one HGET, and 500 of them one round trip (on a Cluster, one for
+// each node). GetTaskInfo tells the rest of a task. What is wrong with one task leaves the others alone.
 //
 // It returns when ctx ends; no state is known then, and all errors are that of ctx.
 func (i *Inspector) TaskStates(ctx context.Context, tasks ...TaskRef) []TaskStateResult {

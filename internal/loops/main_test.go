@@ -1,16 +1,15 @@
 package loops
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/internal/redistest"
 	"github.com/asynq-go/asynq/internal/runner"
 )
@@ -29,32 +28,21 @@ func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
 // logbook keeps what is logged.
-type logbook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logbook) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
+type logbook struct{ proctest.Log }
 
 func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // mustHave checks how many lines contain all the words.
 func (l *logbook) mustHave(t *testing.T, n int, words ...string) {
 	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	got := 0
-	for line := range strings.Lines(l.buf.String()) {
+	for line := range strings.Lines(l.String()) {
 		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
 			got++
 		}
 	}
 	if got != n {
-		t.Errorf("%d log lines have %q, want %d:\n%s", got, words, n, &l.buf)
+		t.Errorf("%d log lines have %q, want %d:\n%s", got, words, n, l)
 	}
 }
 

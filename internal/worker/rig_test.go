@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/runner"
 )
@@ -75,22 +75,7 @@ func (w *memWaiter) Rouse(context.Context) error {
 func (w *memWaiter) Close() { w.closed = true }
 
 // logbook keeps what is logged.
-type logbook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logbook) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *logbook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
+type logbook struct{ proctest.Log }
 
 // count tells how many lines contain all the words.
 func (l *logbook) count(words ...string) int {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // The tasks of a group, and those with an error of one kind, are run together; a periodic task is run before its time.
@@ -37,7 +38,7 @@ func TestActionsOnKinds(t *testing.T) {
 	b.visit("/schedulers")
 	b.click("main tbody tr button", "Run now")
 	b.says("report:monthly")
-	s.eventually(t, "the periodic task to be enqueued", func() bool { return s.queue(t, "default").Pending == pending+1 })
+	proctest.Eventually(t, "the periodic task to be enqueued", func() bool { return s.queue(t, "default").Pending == pending+1 })
 	b.click("main tbody th a", "report:monthly")
 	b.until(`document.querySelectorAll('main [aria-label="Table of runs"] tbody tr').length === 1`)
 }
@@ -55,7 +56,7 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(scheduler.Shutdown)
-	s.eventually(t, "the scheduler to tell of its entry", func() bool {
+	proctest.Eventually(t, "the scheduler to tell of its entry", func() bool {
 		entries, err := s.inspector.SchedulerEntries()
 		return err == nil && len(entries) == 1
 	})

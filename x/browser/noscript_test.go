@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // withoutScripts has the browser run none.
@@ -25,7 +26,7 @@ func TestPagesWithoutScripts(t *testing.T) {
 	s := newSite(t)
 	ids := s.seed(t)
 	s.knows(t, "default", hostile)
-	s.eventually(t, "the web UI to know of the server's tasks", func() bool {
+	proctest.Eventually(t, "the web UI to know of the server's tasks", func() bool {
 		_, page := s.get(t, "/servers")
 		return strings.Contains(page, "block")
 	})
@@ -43,7 +44,7 @@ func TestPagesWithoutScripts(t *testing.T) {
 func (s *site) knows(t *testing.T, queues ...string) {
 	t.Helper()
 	for _, name := range queues {
-		s.eventually(t, "the web UI to know of the queue "+name, func() bool {
+		proctest.Eventually(t, "the web UI to know of the queue "+name, func() bool {
 			status, _ := s.get(t, q("/queue", "queue", name))
 			return status == 200
 		})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // hostile is a name, a type, an ID or a text that does harm wherever it is not escaped.
@@ -90,26 +91,8 @@ func (s *site) seed(t *testing.T) tasks {
 // reaches waits until a task of the queue default is in a state.
 func (s *site) reaches(t *testing.T, id string, state asynq.TaskState) {
 	t.Helper()
-	s.eventually(t, fmt.Sprintf("task %s to be %v", id, state), func() bool {
+	proctest.Eventually(t, fmt.Sprintf("task %s to be %v", id, state), func() bool {
 		info, err := s.inspector.GetTaskInfo("default", id)
 		return err == nil && info.State == state
 	})
-}
-
-// eventually waits until something is so in Redis, of which nothing else tells.
-func (s *site) eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	s.patiently(t, patience, what, is)
-}
-
-// patiently waits for as long as one says.
-func (s *site) patiently(t *testing.T, patience time.Duration, what string, is func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !is() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
 }

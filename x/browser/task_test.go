@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // What can be done with one task, each as a person does it.
@@ -181,7 +182,7 @@ func TestCancel(t *testing.T) {
 	b.excuse("404")
 	b.click("#ask button", "Cancel and delete")
 	b.says("There is no task")
-	s.eventually(t, "the task to be gone", func() bool { return s.state(t, "default", ids[2]) == 0 })
+	proctest.Eventually(t, "the task to be gone", func() bool { return s.state(t, "default", ids[2]) == 0 })
 
 	b.visit("/servers")
 	b.click(`main button[aria-label="Cancel task `+ids[3]+`"]`, "Cancel")

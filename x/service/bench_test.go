@@ -25,7 +25,7 @@ import (
 // The benchmarks go through TCP with connections that are kept, to a redis-server of their own; clients, service and Redis share the
 // machine. One operation is one task, so that 1/time is the throughput:
 //
-//	go test -run '^$' -bench . -benchtime 50000x ./x/service
+//	go test -run '^$' -bench 'Enqueue|TakeAndSettle' -benchtime 50000x ./x/service
 
 func benchSite(b *testing.B) *site {
 	b.Helper()

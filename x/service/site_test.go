@@ -1,7 +1,6 @@
 package service_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -32,7 +30,7 @@ type site struct {
 	redis   asynq.RedisConnOpt
 	service *service.Service
 	server  *httptest.Server
-	log     *logBook
+	log     *proctest.Log
 	broken  bool // there is no Redis
 }
 
@@ -64,7 +62,7 @@ func tokens() []service.Token {
 // newSite starts a service. change may be nil.
 func newSite(t testing.TB, opt asynq.RedisConnOpt, change func(*service.Config)) *site {
 	t.Helper()
-	s := &site{t: t, redis: opt, log: new(logBook)}
+	s := &site{t: t, redis: opt, log: new(proctest.Log)}
 	cfg := service.Config{RedisConnOpt: opt, Tokens: tokens(), Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	if change != nil {
 		change(&cfg)
@@ -203,22 +201,4 @@ func (s *site) inspector() *asynq.Inspector {
 	i := asynq.NewInspector(s.redis)
 	s.t.Cleanup(func() { _ = i.Close() })
 	return i
-}
-
-// logBook keeps what is logged.
-type logBook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logBook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logBook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }

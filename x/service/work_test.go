@@ -379,25 +379,6 @@ func TestSoManyMayWait(t *testing.T) {
 	s.take("q", 1, "0s")
 }
 
-func TestSettleRefuses(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, fakeRedis(t), nil)
-	for body, pointer := range map[string]string{
-		`{"outcome":"fail","retry_in":"soon"}`:             "/outcomes/0/retry_in",
-		`{"outcome":"fail","error":7}`:                     "/outcomes/0/error",
-		`{"outcome":"fail","skip_retry":"yes"}`:            "/outcomes/0/skip_retry",
-		`{"outcome":"done","result_text":{}}`:              "/outcomes/0/result_text",
-		`{"outcome":"done","results":1}`:                   "/outcomes/0/results",
-		`{"outcome":{}}`:                                   "/outcomes/0/outcome",
-		`{"lease":1,"outcome":"done","result_base64":"a"}`: "/outcomes/0/lease",
-	} {
-		r := s.call("POST", "/v1/leases/settle", `{"outcomes":[`+body+`]}`).problem(400, "invalid-request")
-		if got := r.str("errors", 0, "pointer"); got != pointer {
-			t.Errorf("%s: pointer %q, want %q", body, got, pointer)
-		}
-	}
-}
-
 func TestTakeRefuses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, fakeRedis(t), func(c *service.Config) { c.Limits.MaxBatch = 2 })

@@ -28,7 +28,7 @@ import uuid
 __all__ = [
     "Abandon", "AccessDenied", "AsynqError", "Canceled", "Client", "Conflict", "ConnectionFailed", "DuplicateTask", "InvalidRequest",
     "LeaseLost", "NotFound", "Problem", "RetryLater", "Task", "TaskGone", "TaskIdConflict", "Text", "TooLarge", "Unavailable", "Worker",
-    "WrongState",
+    "WrongState", "new_task",
 ]
 
 log = logging.getLogger("asynq")
@@ -489,20 +489,24 @@ class Worker:
     def _attempt(self, task):
         """Runs the handler, and returns the outcome."""
         try:
-            task.check()  # it may have been enqueued with a deadline that has passed by now
-            handler = self._handlers.get(task.type)
-            if handler is None:
-                raise LookupError(f"this worker has no handler for the type {task.type}")
-            outcome = {"outcome": "done", **_data("result", handler(task))}
+            outcome = self._handle(task)
             _encode(outcome)  # what cannot be sent fails the attempt
             return outcome
+        except BaseException as e:  # also sys.exit: in a thread, it would end that thread alone, and leave the task to its lease
+            log.warning("an attempt of task %s of queue %s has failed", task.id, task.queue, exc_info=not isinstance(e, Canceled))
+            return {"outcome": "fail", "error": _error(e) if isinstance(e, Canceled) else f"{type(e).__name__}: {_error(e)}"}
+
+    def _handle(self, task):
+        task.check()  # it may have been enqueued with a deadline that has passed by now
+        handler = self._handlers.get(task.type)
+        if handler is None:
+            raise LookupError(f"this worker has no handler for the type {task.type}")
+        try:
+            return {"outcome": "done", **_data("result", handler(task))}
         except RetryLater as e:
             return {"outcome": "fail", "error": _error(e), "retry_in": _duration(e.retry_in)}
         except Abandon as e:
             return {"outcome": "fail", "error": _error(e), "skip_retry": True}
-        except BaseException as e:  # also sys.exit: in a thread, it would end that thread alone, and leave the task to its lease
-            log.warning("an attempt of task %s of queue %s has failed", task.id, task.queue, exc_info=not isinstance(e, Canceled))
-            return {"outcome": "fail", "error": _error(e) if isinstance(e, Canceled) else f"{type(e).__name__}: {_error(e)}"}
 
     def _settle(self, task, outcome):
         """Tells the service of an outcome, again and again until it knows it."""
@@ -557,4 +561,8 @@ class Worker:
 
 def _error(e):
     """The text of an error, no longer than an error should be, in valid UTF-8."""
-    return (str(e) or type(e).__name__)[:2000].encode("utf-8", "replace").decode()
+    try:
+        text = str(e)
+    except Exception:  # it is a handler's
+        text = ""
+    return (text or type(e).__name__)[:2000].encode("utf-8", "replace").decode()

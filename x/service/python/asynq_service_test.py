@@ -158,20 +158,28 @@ class WorkerTest(unittest.TestCase):
         self.assertIn("refused", c.get(kind, "x")["last_error"])
 
     def test_what_a_handler_does_does_not_end_the_worker(self):
+        class Mute(Exception):
+            def __str__(self):
+                raise ValueError
+
         kind = fresh("py")
         c = client()
 
         def handler(task):
             if task.id == "exit":
                 sys.exit(3)
+            if task.id == "later":
+                raise asynq.RetryLater([])  # no duration
+            if task.id == "mute":
+                raise Mute
             return {"surrogate": "\ud800", "set": {1}, "last": 1}[task.id]
 
-        for n in ("surrogate", "set", "exit", "last"):
+        want = {"surrogate": "UnicodeEncodeError", "set": "TypeError", "exit": "SystemExit", "later": "TypeError", "mute": "Mute", "last": ""}
+        for n in want:
             c.enqueue(kind, id=n, max_retry=0, retention="1h")
         with self.assertLogs("asynq", "WARNING"):
-            work({kind: handler}, 4)
-        errors = [c.get(kind, n).get("last_error", "").partition(":")[0] for n in ("surrogate", "set", "exit", "last")]
-        self.assertEqual(errors, ["UnicodeEncodeError", "TypeError", "SystemExit", ""])
+            work({kind: handler}, len(want))
+        self.assertEqual({n: c.get(kind, n).get("last_error", "").partition(":")[0] for n in want}, want)
 
     def test_what_ends_a_thread_ends_the_worker(self):
         c = client()

@@ -1,186 +1,24 @@
 package standalone_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/service/standalone"
 )
-
-const (
-	secret    = "standalone-secret-1"
-	newSecret = "standalone-secret-2"
-	patience  = 20 * time.Second
-)
-
-// folder is a directory with a configuration, and a Redis.
-type folder struct {
-	*testing.T
-	redis *miniredis.Miniredis
-	addr  string // of Redis, also while it is not there
-	path  string // of the configuration
-}
-
-func newFolder(t *testing.T) *folder {
-	t.Helper()
-	redis := miniredis.RunT(t)
-	return &folder{t, redis, redis.Addr(), filepath.Join(t.TempDir(), "service.yaml")}
-}
-
-// write writes a configuration with more in it, which listens on any free port of this host.
-func (f *folder) write(more string) {
-	f.Helper()
-	f.writeAll("listen: 127.0.0.1:0\n" + f.minimum() + more)
-}
-
-// minimum is what every configuration has.
-func (f *folder) minimum() string {
-	return "redis: {uri: 'redis://" + f.addr + "'}\n" + tokenLine("one", secret)
-}
-
-func tokenLine(name, secret string) string {
-	return "tokens:\n- {name: " + name + ", secret: " + secret + ", scopes: [enqueue, read], queues: ['*']}\n"
-}
-
-func (f *folder) writeAll(text string) {
-	f.Helper()
-	if err := os.WriteFile(f.path, []byte(text), 0o600); err != nil {
-		f.Fatal(err)
-	}
-}
-
-// logBook keeps what is logged.
-type logBook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logBook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logBook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-// running is a service at work.
-type running struct {
-	f        *folder
-	addr     string
-	tls      bool
-	cancel   context.CancelFunc
-	ended    chan error
-	reload   chan struct{}
-	reloaded chan error
-	log      *logBook
-}
-
-// run starts the service, and waits until it listens.
-func (f *folder) run() *running {
-	f.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{f: f, cancel: cancel, ended: make(chan error, 1), reload: make(chan struct{}), reloaded: make(chan error, 1), log: new(logBook)}
-	listening := make(chan struct{})
-	go func() {
-		r.ended <- standalone.Run(ctx, standalone.Options{
-			Path: f.path, Reload: r.reload, Logger: slog.New(slog.NewTextHandler(r.log, nil)),
-			Listening: func(addr net.Addr, tls bool) { r.addr, r.tls = addr.String(), tls; close(listening) },
-			Reloaded:  func(err error) { r.reloaded <- err },
-		})
-	}()
-	f.Cleanup(cancel)
-	select {
-	case <-listening:
-	case err := <-r.ended:
-		f.Fatalf("it has ended: %v", err)
-	case <-time.After(patience):
-		f.Fatal("it does not listen")
-	}
-	return r
-}
-
-// end ends the service, in order.
-func (r *running) end() {
-	r.f.Helper()
-	r.cancel()
-	select {
-	case err := <-r.ended:
-		if err != nil {
-			r.f.Errorf("it ended with %v", err)
-		}
-	case <-time.After(patience):
-		r.f.Fatal("it does not end")
-	}
-}
-
-// status is that of the answer to a request.
-func (r *running) status(method, path, token, body string) (int, string) {
-	r.f.Helper()
-	req, err := http.NewRequest(method, "http://"+r.addr+path, strings.NewReader(body))
-	if err != nil {
-		r.f.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		r.f.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		r.f.Fatal(err)
-	}
-	return answer.StatusCode, string(text)
-}
-
-// is fails the test unless a request gets this answer.
-func (r *running) is(want int, method, path, token, body string) {
-	r.f.Helper()
-	if got, text := r.status(method, path, token, body); got != want {
-		r.f.Errorf("%s %s: %d %s: want %d", method, path, got, text, want)
-	}
-}
-
-func (f *folder) eventually(what string, is func() bool) {
-	f.Helper()
-	timeout := time.After(patience)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-timeout:
-			f.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
 
 func TestRunUntilItsContextEnds(t *testing.T) {
 	t.Parallel()
@@ -229,12 +67,12 @@ func TestReadiness(t *testing.T) {
 			return got == want
 		}
 	}
-	f.eventually("it to say that it is not ready", ready(http.StatusServiceUnavailable))
+	proctest.Eventually(t, "it to say that it is not ready", ready(http.StatusServiceUnavailable))
 	r.is(http.StatusOK, "GET", "/healthz", "", "")
 	if err := f.redis.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	f.eventually("it to be ready", ready(http.StatusOK))
+	proctest.Eventually(t, "it to be ready", ready(http.StatusOK))
 	r.is(http.StatusCreated, "POST", "/v1/tasks", secret, `{"type":"t"}`)
 	r.end()
 }
@@ -300,31 +138,6 @@ func TestReload(t *testing.T) {
 	close(r.reload) // nobody asks any more
 	r.is(http.StatusOK, "GET", "/metrics", secret, "")
 	r.end()
-}
-
-// certificate makes a certificate and its key, and returns their paths.
-func (f *folder) certificate(name string) (certFile string, pool *x509.CertPool) {
-	f.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		BasicConstraintsValid: true, IsCA: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err1 := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	secret, err2 := x509.MarshalECPrivateKey(key)
-	parsed, err3 := x509.ParseCertificate(der)
-	certFile = filepath.Join(filepath.Dir(f.path), name+".pem")
-	err4 := os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
-	err5 := os.WriteFile(strings.TrimSuffix(certFile, ".pem")+".key", pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret}), 0o600)
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
-		f.Fatal(err)
-	}
-	pool = x509.NewCertPool()
-	pool.AddCert(parsed)
-	return certFile, pool
 }
 
 func TestTLS(t *testing.T) {
@@ -460,7 +273,7 @@ func TestHostedTaskThatTakesTooLong(t *testing.T) {
 		}
 		return info.State, info.Retried
 	}
-	f.eventually("the task to be at work", func() bool { s, _ := state(); return s == asynq.TaskStateActive })
+	proctest.Eventually(t, "the task to be at work", func() bool { s, _ := state(); return s == asynq.TaskStateActive })
 	r.cancel()
 	select {
 	case err := <-r.ended:

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -39,8 +40,9 @@ func (t *Time) UnmarshalJSON(text []byte) error {
 	return errMisread
 }
 
-// errMisread says that a value is not what its type reads: finder tells where.
-var errMisread = &json.UnmarshalTypeError{Value: "value"}
+// errMisread says that a value is not what its type reads; finder tells where, and what should be there. It is no
+// json.UnmarshalTypeError: the decoder writes into those, and this one is that of all requests.
+var errMisread = errors.New("api: a value that its type does not read")
 
 // Data is any bytes, in the form that suits them: JSON, text, or base64.
 type Data struct {

@@ -95,12 +95,12 @@ func TestAuditOfHostileNames(t *testing.T) {
 	hostile := "x\nlevel=INFO msg=change user=root\r\x1b[2J\xff" + strings.Repeat("y", 1<<20)
 	change(t, g, newRequest(http.MethodPost, "/"), Action{Verb: TaskRun, Queue: hostile, Group: hostile, TaskID: hostile, Entry: hostile, State: hostile, Filter: hostile},
 		errors.New(hostile))
-	out := l.buf.String()
+	out := l.String()
 	if strings.Count(out, "\n") != 1 || strings.ContainsAny(out, "\r\x1b") || !utf8.ValidString(out) || len(out) > 10*maxLogged {
 		t.Errorf("%d lines, %d bytes: %.300s", strings.Count(out, "\n"), len(out), out)
 	}
 	serve(g, newRequest(http.MethodGet, "/", func(r *http.Request) { r.URL.Path, r.RemoteAddr = "/"+hostile, hostile }))
-	if out := l.buf.String(); strings.Count(out, "\n") != 2 || len(out) > 20*maxLogged {
+	if out := l.String(); strings.Count(out, "\n") != 2 || len(out) > 20*maxLogged {
 		t.Errorf("%.3000s", out)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // idle is a demo whose servers do not work, on a Redis of its own.
@@ -147,7 +148,7 @@ func TestRemove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a scheduler to lead", func() bool { return mini.Exists("asynq:scheduler_groups:{shop}") })
+	proctest.Eventually(t, "a scheduler to lead", func() bool { return mini.Exists("asynq:scheduler_groups:{shop}") })
 	for _, id := range d.entries { // as if each had enqueued
 		if _, err := mini.ZAdd("asynq:scheduler_history:"+id, 1, "event"); err != nil {
 			t.Fatal(err)
@@ -203,18 +204,4 @@ func TestBrokerAges(t *testing.T) {
 	}
 	b.Close()
 	b.Close()
-}
-
-// eventually looks again and again, for 20 s at most: schedulers give no signal.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline, tick := time.After(20*time.Second), time.NewTicker(5*time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }

@@ -1,0 +1,28 @@
+package api
+
+import (
+	"sync"
+	"testing"
+)
+
+// The decoder writes into errors of its own kind that values give it, so requests must not have one in common: the race detector sees it.
+func TestErrorsOfValuesAreNotShared(t *testing.T) {
+	t.Parallel()
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			var body struct {
+				In *Duration `json:"in"`
+				At *Time     `json:"at"`
+			}
+			for range 100 {
+				p := Unmarshal([]byte(`{"in":"soon","at":"noon"}`), "", &body)
+				if p == nil || len(p.Errors) != 2 {
+					t.Errorf("%+v, want two errors", p)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
