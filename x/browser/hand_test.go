@@ -112,7 +112,7 @@ func quote(s string) string {
 // phone is the size of one.
 var phone = chromedp.EmulateViewport(390, 844)
 
-// narrow fails if the page is wider than a phone, and tells what of it is; charts are drawn anew for it.
+// narrow fails if the page, or a table of it, is wider than a phone, and tells what of it is; charts are drawn anew for it.
 func (b *tab) narrow() {
 	b.t.Helper()
 	b.until(`[...document.querySelectorAll(".plot > .uplot")].every((e) => e.offsetWidth <= e.parentElement.clientWidth)`)
@@ -120,5 +120,9 @@ func (b *tab) narrow() {
 		b.t.Errorf("the page is %d wide on a phone of 390: %v", wide, eval[[]string](b, `[...document.querySelectorAll("body *")]
 			.filter((e) => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "visible").slice(-5)
 			.map((e) => e.outerHTML.slice(0, 150) + " " + e.scrollWidth + " of " + e.clientWidth)`))
+	}
+	for _, table := range eval[[]string](b, `[...document.querySelectorAll(".scroll")].filter((e) => e.scrollWidth > e.clientWidth)
+		.map((e) => e.ariaLabel + " " + e.scrollWidth + " of " + e.clientWidth)`) {
+		b.t.Errorf("a table moves sideways on a phone: %s", table)
 	}
 }

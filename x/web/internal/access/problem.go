@@ -1,6 +1,8 @@
 package access
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,8 +52,11 @@ func Problem(w http.ResponseWriter, r *http.Request, status int, title, detail s
 		q.guard.cfg.Page(w, r, status, title, detail)
 	default:
 		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Content-Security-Policy", errorPolicy)
 		w.WriteHeader(status)
-		_ = errorPage.Execute(w, map[string]any{"Status": status, "Title": title, "Detail": detail, "ID": q.id})
+		_ = errorPage.Execute(w, map[string]any{
+			"Status": status, "Title": title, "Detail": detail, "ID": q.id, "Style": template.CSS(errorStyle), "LogIn": status == http.StatusUnauthorized,
+		})
 	}
 }
 
@@ -65,13 +70,26 @@ func BadBody(w http.ResponseWriter, r *http.Request, err error) {
 	Problem(w, r, http.StatusBadRequest, "", "The body of the request cannot be read: "+err.Error()+".")
 }
 
-// errorPage has neither style nor script: who sees it may not have leave to load any.
+// errorStyle stands in the page of an error: who sees it may not have leave to load any.
+const errorStyle = `body{margin:0;min-height:100dvh;display:grid;place-items:center;background:light-dark(#f6f7f9,#0f1116);color:light-dark(#171a21,#e8eaf0);font:15px/1.55 system-ui,sans-serif}` +
+	`main{box-sizing:border-box;width:min(480px,100vw - 32px);margin:16px;padding:26px 28px;border:1px solid light-dark(#e3e6ec,#262b36);border-radius:12px;background:light-dark(#fff,#171a21);overflow-wrap:anywhere}` +
+	`h1{margin:0 0 8px;font-size:20px;line-height:1.3}p{margin:0 0 14px}p:last-child{margin:0}small{color:light-dark(#667085,#8d97a8)}` +
+	`a{display:inline-block;padding:7px 14px;border-radius:7px;background:light-dark(#4f46e5,#6059f0);color:#fff;font-weight:600;text-decoration:none}`
+
+// errorPolicy lets the page of an error have that style, and load nothing.
+var errorPolicy = func() string {
+	sum := sha256.Sum256([]byte(errorStyle))
+	return "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}()
+
+// errorPage is what somebody sees who may not see the pages. Where a password was asked for, one can be asked for it again.
 var errorPage = template.Must(template.New("error").Parse(`<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
-<title>{{.Status}} {{.Title}}</title></head>
+<title>{{.Status}} {{.Title}}</title><style>{{.Style}}</style></head>
 <body><main><h1>{{.Title}}</h1>
 {{with .Detail}}<p>{{.}}</p>
+{{end}}{{if .LogIn}}<p><a href="">Log in</a></p>
 {{end}}{{with .ID}}<p><small>Request {{.}}</small></p>
 {{end}}</main></body>
 </html>

@@ -43,7 +43,7 @@ func TestProblemForm(t *testing.T) {
 		body := w.Body.String()
 		switch {
 		case strings.HasPrefix(tc.want, "text/html"):
-			if strings.Contains(body, "<b>") || !strings.Contains(body, "a &lt;b&gt;&amp;") || strings.Contains(body, "style") || !strings.Contains(body, w.Header().Get("X-Request-Id")) {
+			if strings.Contains(body, "<b>") || !strings.Contains(body, "a &lt;b&gt;&amp;") || strings.Count(body, "style") != 2 || !strings.Contains(body, "<style>"+errorStyle+"</style>") || !strings.Contains(body, w.Header().Get("X-Request-Id")) {
 				t.Error(body)
 			}
 		case strings.HasPrefix(tc.want, "text/plain"):

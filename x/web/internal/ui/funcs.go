@@ -5,9 +5,11 @@ import (
 	"html/template"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
@@ -43,6 +45,7 @@ func (u *UI) funcs() template.FuncMap {
 		"day":     show.Day,
 
 		"visible":   show.Visible,
+		"told":      told,
 		"clip":      show.Clip,
 		"exact":     func(t time.Time) string { return show.Time(t.UTC()) + " UTC" },
 		"pick":      pick,
@@ -81,6 +84,11 @@ func (u *UI) exactly(t time.Time) template.HTML {
 	}
 	t = t.UTC()
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `" title="` + show.From(u.now(), t) + `">` + show.Time(t) + ` UTC</time>`)
+}
+
+// told is the text of a verdict, in which the name of its queue is not too long to be read over.
+func told(v poll.Verdict) string {
+	return strings.ReplaceAll(v.Text, strconv.Quote(v.Queue), strconv.Quote(show.Clip(v.Queue, 60)))
 }
 
 // args makes the argument of a part of pages, of pairs of a name and a value.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
@@ -160,5 +161,29 @@ func TestOverviewLatency(t *testing.T) {
 		if tc.leads != "" && !a.leads("/queue", "queue", tc.leads) {
 			t.Errorf("there is no way to %s", tc.leads)
 		}
+	}
+}
+
+// A name is a title as far as a title goes; all of it can be unfolded, and no verdict is full of it.
+func TestLongQueueName(t *testing.T) {
+	s := newSite(t)
+	long := strings.Repeat("long-", 40) + "end"
+	for _, name := range []string{long, "short"} {
+		s.enqueue(asynq.NewTask("a", nil), asynq.Queue(name))
+		s.poller.snapshot.Queues = append(s.poller.snapshot.Queues, poll.Queue{Name: name, Info: &asynq.QueueInfo{Queue: name}})
+		s.poller.snapshot.Health = append(s.poller.snapshot.Health, poll.Verdict{Severity: poll.Trouble, Queue: name, Text: fmt.Sprintf("Queue %q is in trouble", name)})
+	}
+	a := s.get("/queue", "queue", long)
+	if title := a.text("h1"); !strings.HasPrefix(long, strings.TrimSuffix(title, "…")) || utf8.RuneCountInString(title) != 81 {
+		t.Errorf("the title is %q", title)
+	}
+	if whole := a.text("pre"); whole != long {
+		t.Errorf("the whole name is %q", whole)
+	}
+	if verdict := a.text(".verdict"); strings.Contains(verdict, long) || !strings.Contains(verdict, `long-…" is in trouble`) {
+		t.Errorf("the verdict says %q", verdict)
+	}
+	if a = s.get("/queue", "queue", "short"); a.text("h1") != "short" || len(a.all("pre")) > 0 || !strings.Contains(a.text(".verdict"), `Queue "short" is`) {
+		t.Errorf("the page of a short name says %s", a.text("main"))
 	}
 }

@@ -33,7 +33,7 @@ function prepare() {
 }
 
 function fold(which) {
-  for (const menu of document.querySelectorAll("details.menu[open]")) if (which(menu)) menu.open = false;
+  for (const menu of document.querySelectorAll("details:is(.menu, .burger)[open]")) if (which(menu)) menu.open = false;
 }
 
 function boxes(all) {

@@ -7,6 +7,8 @@ export function answerQuestions() {
   // htmx puts the question into the dialog.
   document.addEventListener("htmx:after:swap", () => {
     if (answer.childElementCount > 0 && !dialog.open) dialog.showModal();
+    const must = dialog.querySelector("[data-must]");
+    if (must) compare(must);
     dialog.querySelector("[autofocus]")?.focus();
   });
   dialog.addEventListener("close", () => answer.replaceChildren());
@@ -20,9 +22,11 @@ export function answerQuestions() {
 
   // What must be typed is compared at once.
   document.addEventListener("input", (event) => {
-    const must = event.target.dataset?.must;
-    if (must === undefined) return;
-    const right = event.target.value === must;
-    event.target.form.querySelector("button:not([type=button])").disabled = !right;
+    if (event.target.dataset?.must !== undefined) compare(event.target);
   });
+}
+
+// compare lets the button be pressed only when what must be typed is there.
+function compare(field) {
+  field.form.querySelector("button:not([type=button])").disabled = field.value !== field.dataset.must;
 }
