@@ -23,7 +23,7 @@ end
 local function reach(q, at)
   local id = at.id
   if not q.left then
-    q.left, q.right, q.searched = {}, {}, 0
+    q.left, q.right, q.searched = {}, {}, q.searched or 0
     for _, other in ipairs(redis.call("LRANGE", q.pending, 0, 2 * q.n - 1)) do
       q.left[other] = true
     end
@@ -115,8 +115,9 @@ local function pluck(q, out)
 end
 
 -- depart(q, out, strays) takes located tasks out of where they are, and IDs that have no task there out of where the caller found
--- them, but for those in the middle of pending for which there is no time: whoever fetches these drops them. A group that is left empty
--- loses its name. All writes are such as work when Redis is full.
+-- them, each once, but for those in the middle of pending for which there is no time: whoever fetches these drops them. A long list is
+-- not searched for them alone: mostly they are gone from it, too. A group that is left empty loses its name. All writes are such as work
+-- when Redis is full.
 local function depart(q, out, strays)
   local ids, groups = {}, {}
   local function collect(key, id)
@@ -134,14 +135,16 @@ local function depart(q, out, strays)
       groups[at.key] = at.group
     end
   end
-  local home = collection(q, q.from, q.group)
+  local home, seen = collection(q, q.from, q.group), {}
+  q.searched = q.searched or 1
   for _, id in ipairs(strays) do
     local at = { id = id }
-    if q.from == "pending" and q.pending and reach(q, at) then
+    if not seen[id] and q.from == "pending" and q.pending and reach(q, at) then
       waiting[#waiting + 1] = at
     elseif home then
       collect(home, id)
     end
+    seen[id] = true
   end
   pluck(q, waiting)
   for key, members in pairs(ids) do
