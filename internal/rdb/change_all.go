@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -70,9 +71,8 @@ func (b *Broker) changeList(ctx context.Context, ch *change) (changed int, err e
 		if len(ids) == 0 {
 			break
 		}
-		for i := range len(ids) / 2 { // the rightmost first: each LREM finds its ID at the end
-			ids[i], ids[len(ids)-1-i] = ids[len(ids)-1-i], ids[i]
-		}
+		slices.Reverse(ids) // the rightmost first: each LREM finds its ID at the end
+		ids = distinct(ids) // a second mention is looked at again, and dropped then
 		codes, err := b.changePage(ctx, ch, ids)
 		changed += count(codes)
 		if err != nil {
@@ -165,7 +165,17 @@ func count(codes []Code) (n int) {
 	return n
 }
 
-// stays reports whether a change left an ID where it was found. A second mention in a list is looked at again, and dropped then.
+// distinct returns the IDs without second mentions.
+func distinct(ids []string) []string {
+	seen := make(map[string]bool, len(ids))
+	return slices.DeleteFunc(ids, func(id string) bool {
+		again := seen[id]
+		seen[id] = true
+		return again
+	})
+}
+
+// stays reports whether a change left an ID where it was found.
 func stays(code Code) bool {
 	switch code {
 	case CodeOK, CodeAlready, CodeGone, CodeLost:

@@ -317,6 +317,14 @@ func TestChangesOfTasksThatAreGoneFromALongList(t *testing.T) {
 		if got, want := r.Client().LLen(ctx, key).Val(), int64(1+50_000-250); got != want {
 			t.Errorf("%d entries are left, want %d: IDs without a task that are there are taken out", got, want)
 		}
+		before = searches(ctx, r)
+		codes, err = b.DeleteTasksIn(ctx, "q", wire.StatePending, "", slices.Repeat(filler[49_990:49_991], 250))
+		if err != nil || slices.ContainsFunc(codes, func(c rdb.Code) bool { return c != rdb.CodeGone }) {
+			t.Errorf("codes %v, error %v", codes, err)
+		}
+		if n := searches(ctx, r) - before; n > 1 {
+			t.Errorf("the list was searched %d times for one ID", n)
+		}
 	})
 }
 

@@ -16,37 +16,29 @@ local function collection(q, state, group)
   return q.sets[state]
 end
 
--- reach(q, at) finds the ID in pending: at.side is the end that it is near, 1 or -1, at.index its index if it is near neither; without
--- both it is not there. Both ends are read once. Elsewhere the first ID is searched for, and up to 10,000 entries behind it are read: a
--- caller that goes through the list, latest first, has most of the others there. It returns false when the searches of this call are as
--- many entries as Redis passes over in about 3 ms: there is always one.
+-- reach(q, at) finds the ID in pending: at.index is where; without it it is not there. Both ends are read once. Elsewhere the first ID
+-- is searched for, and up to 10,000 entries behind it are read: a caller that goes through the list, latest first, has most of the others
+-- there. It returns false when the searches of this call are as many entries as Redis passes over in about 3 ms: there is always one.
 local function reach(q, at)
   local id = at.id
-  if not q.left then
-    q.left, q.right, q.searched = {}, {}, 0
-    for _, other in ipairs(redis.call("LRANGE", q.pending, 0, 2 * q.n - 1)) do
-      q.left[other] = true
+  if not q.places then
+    q.places, q.wide, q.searched, q.length = {}, 2 * q.n, q.searched or 0, redis.call("LLEN", q.pending)
+    for n, other in ipairs(redis.call("LRANGE", q.pending, 0, q.wide - 1)) do
+      q.places[other] = q.places[other] or n - 1
     end
-    for _, other in ipairs(redis.call("LRANGE", q.pending, -2 * q.n, -1)) do
-      q.right[other] = true
+    local last = redis.call("LRANGE", q.pending, -q.wide, -1)
+    for n, other in ipairs(last) do
+      q.places[other] = q.length - #last + n - 1
     end
-    q.length = redis.call("LLEN", q.pending)
   end
-  if q.right[id] then
-    at.side = -1
-    return true
-  elseif q.left[id] then
-    at.side = 1
-    return true
-  end
-  while q.behind and not q.behind[id] and q.pages > 0 do
+  while not q.places[id] and q.next and q.pages > 0 do
     local page = redis.call("LRANGE", q.pending, q.next, q.next + 999)
     for n, other in ipairs(page) do
-      q.behind[other] = q.behind[other] or q.next + n - 1
+      q.places[other] = q.places[other] or q.next + n - 1
     end
     q.pages, q.next = #page > 0 and q.pages - 1 or 0, q.next + #page
   end
-  at.index = q.behind and q.behind[id]
+  at.index = q.places[id]
   if at.index then
     return true
   elseif q.searched > 0 and q.searched + q.length > 200000 then
@@ -54,8 +46,8 @@ local function reach(q, at)
   end
   q.searched = q.searched + q.length
   at.index = redis.call("LPOS", q.pending, id) or nil
-  if at.index and not q.behind then
-    q.behind, q.pages, q.next = { [id] = at.index }, 10, at.index + 1
+  if at.index and not q.next then
+    q.places[id], q.pages, q.next = at.index, 10, at.index + 1
   end
   return true
 end
@@ -90,33 +82,38 @@ local function locate(q, task, id)
   return OK, at
 end
 
--- pluck(q, out) takes located tasks out of pending. Those in the middle are overwritten by a text that is no ID, and one LREM takes
--- all of these out: one for each would scan the list as often. LTRIM changes nothing here, but works when Redis is full; after it all
--- writes do.
+-- pluck(q, out) takes located tasks out of pending. They are overwritten by a text that is no ID, and one LREM takes all of these out
+-- of each end, and one those in the middle: one for each would pass over what is in between as often. LTRIM changes nothing here, but
+-- works when Redis is full; after it all writes do.
 local function pluck(q, out)
-  local holes, first, last = 0, q.length, 0
+  local left, right, middle, first, last = 0, 0, 0, q.length, 0
   for _, at in ipairs(out) do
-    if at.index then
-      if holes == 0 then
+    local index = at.index
+    if index then
+      if left + right + middle == 0 then
         redis.call("LTRIM", q.pending, 0, -1)
       end
-      redis.call("LSET", q.pending, at.index, "asynq: struck out")
-      holes, first, last = holes + 1, math.min(first, at.index), math.max(last, at.index)
+      redis.call("LSET", q.pending, index, "asynq: struck out")
+      if index >= q.length - q.wide then
+        right = right + 1
+      elseif index < q.wide then
+        left = left + 1
+      else
+        middle, first, last = middle + 1, math.min(first, index), math.max(last, index)
+      end
     end
   end
-  if holes > 0 then
-    redis.call("LREM", q.pending, last < q.length - first and holes or -holes, "asynq: struck out")
-  end
-  for _, at in ipairs(out) do
-    if at.side then
-      redis.call("LREM", q.pending, at.side, at.id)
+  for _, count in ipairs({ left, -right, middle > 0 and last >= q.length - first and -middle or middle }) do
+    if count ~= 0 then
+      redis.call("LREM", q.pending, count, "asynq: struck out")
     end
   end
 end
 
 -- depart(q, out, strays) takes located tasks out of where they are, and IDs that have no task there out of where the caller found
--- them, but for those in the middle of pending for which there is no time: whoever fetches these drops them. A group that is left empty
--- loses its name. All writes are such as work when Redis is full.
+-- them, each once, but for those in the middle of pending for which there is no time: whoever fetches these drops them. A long list is
+-- not searched for them alone: mostly they are gone from it, too. A group that is left empty loses its name. All writes are such as work
+-- when Redis is full.
 local function depart(q, out, strays)
   local ids, groups = {}, {}
   local function collect(key, id)
@@ -134,14 +131,16 @@ local function depart(q, out, strays)
       groups[at.key] = at.group
     end
   end
-  local home = collection(q, q.from, q.group)
+  local home, seen = collection(q, q.from, q.group), {}
+  q.searched = q.searched or 1
   for _, id in ipairs(strays) do
     local at = { id = id }
-    if q.from == "pending" and q.pending and reach(q, at) then
+    if not seen[id] and q.from == "pending" and q.pending and reach(q, at) then
       waiting[#waiting + 1] = at
     elseif home then
       collect(home, id)
     end
+    seen[id] = true
   end
   pluck(q, waiting)
   for key, members in pairs(ids) do
