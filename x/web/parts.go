@@ -70,7 +70,7 @@ func (p *parts) apiv1() http.Handler {
 func (p *parts) apiv2() http.Handler {
 	cfg := apiv2.Config{
 		Inspector: p.inspector, Client: p.client, Bulk: p.bulk, Gate: p.guard, Poller: p.poller, History: p.history,
-		Redact: p.opts.Redact, RootPath: p.opts.RootPath, ReadOnly: p.opts.ReadOnly, Logger: p.opts.Logger,
+		Redact: p.opts.Redact, RootPath: p.opts.RootPath, ReadOnly: p.opts.ReadOnly, Logger: p.opts.Logger, Version: version(),
 		User: func(ctx context.Context) (string, access.Role) {
 			u := access.UserFrom(ctx)
 			return u.Name, u.Role
