@@ -44,12 +44,13 @@ func TestRefusedStreamIsAskedForAgain(t *testing.T) {
 	}
 	var away atomic.Bool
 	away.Store(true)
-	refused := make(chan struct{}, 100)
-	forward := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	forward := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host
+	}}
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/events" && away.Load() {
 			http.Error(w, "it starts", http.StatusServiceUnavailable)
-			refused <- struct{}{}
 			return
 		}
 		forward.ServeHTTP(w, r)
@@ -60,7 +61,6 @@ func TestRefusedStreamIsAskedForAgain(t *testing.T) {
 	})
 	b := open(t, proxy.URL, "503")
 	b.visit("/")
-	<-refused
 	b.until(`document.getElementById("live").innerText.includes("Connecting")`)
 	away.Store(false)
 	b.until(`document.getElementById("live").innerText === "Live"`)
