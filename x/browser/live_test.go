@@ -1,6 +1,11 @@
 package browser_test
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +32,38 @@ func TestLive(t *testing.T) {
 	if !eval[bool](b, `document.querySelector("h1").marked === true`) {
 		t.Error("the page was made anew, instead of being brought up to date")
 	}
+}
+
+// A stream that is refused, as by a proxy while the server starts anew, is asked for again: browsers do not do that by themselves.
+func TestRefusedStreamIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	inner := newSite(t)
+	target, err := url.Parse(inner.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var away atomic.Bool
+	away.Store(true)
+	forward := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host
+	}}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/events" && away.Load() {
+			http.Error(w, "it starts", http.StatusServiceUnavailable)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		proxy.CloseClientConnections()
+		proxy.Close()
+	})
+	b := open(t, proxy.URL, "503")
+	b.visit("/")
+	b.until(`document.getElementById("live").innerText.includes("Connecting")`)
+	away.Store(false)
+	b.until(`document.getElementById("live").innerText === "Live"`)
 }
 
 // Keys lead through the pages, a page is held by a button, and one in which tasks are picked stays as it is.

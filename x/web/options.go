@@ -153,7 +153,9 @@ func (o Options) Check() error {
 	if o.PollInterval < 0 {
 		errs = append(errs, fmt.Errorf("PollInterval %v is less than zero", o.PollInterval))
 	}
-	if _, err := access.New(o.access()); err != nil {
+	rules := o.access()
+	rules.RootPath = "" // told of above
+	if _, err := access.New(rules); err != nil {
 		errs = append(errs, err)
 	}
 	if len(errs) > 0 {

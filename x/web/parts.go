@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,6 +34,20 @@ type parts struct {
 	prometheus *prom.Client
 	guard      *access.Guard
 	pages      *ui.UI
+	closed     atomic.Bool
+}
+
+// untilClosed refuses requests from Close on: all that is known is what was seen before, and would be told as if it were so now. Only
+// the page that says so gets its styles.
+func (p *parts) untilClosed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !p.closed.Load() || strings.HasPrefix(r.URL.Path, p.opts.RootPath+"/static/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Retry-After", "5")
+		access.Problem(w, r, http.StatusServiceUnavailable, "", "The web UI is being shut down. Try again in a moment.")
+	})
 }
 
 // handler passes each request to the part that it is for. The paths of the APIs hold names, and so must not be cleaned.
@@ -70,7 +85,7 @@ func (p *parts) apiv1() http.Handler {
 func (p *parts) apiv2() http.Handler {
 	cfg := apiv2.Config{
 		Inspector: p.inspector, Client: p.client, Bulk: p.bulk, Gate: p.guard, Poller: p.poller, History: p.history,
-		Redact: p.opts.Redact, RootPath: p.opts.RootPath, ReadOnly: p.opts.ReadOnly, Logger: p.opts.Logger,
+		Redact: p.opts.Redact, RootPath: p.opts.RootPath, ReadOnly: p.opts.ReadOnly, Logger: p.opts.Logger, Version: version(),
 		User: func(ctx context.Context) (string, access.Role) {
 			u := access.UserFrom(ctx)
 			return u.Name, u.Role

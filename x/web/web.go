@@ -60,9 +60,10 @@ func New(opts Options) *Handler {
 	})
 	p.poller.Start()
 	return &Handler{
-		serve: p.guard.Wrap(under(opts.RootPath, withMetrics(opts.Metrics, p.guard, p.handler()))),
+		serve: p.guard.Wrap(p.untilClosed(under(opts.RootPath, withMetrics(opts.Metrics, p.guard, p.handler())))),
 		root:  opts.RootPath,
 		close: sync.OnceValue(func() error {
+			p.closed.Store(true)
 			p.poller.Close()
 			p.survey.Close()
 			p.prometheus.Close()

@@ -188,3 +188,12 @@ func TestUnusableOptions(t *testing.T) {
 		}()
 	}
 }
+
+// An option that is wrong is told of once.
+func TestWrongOptionsAreToldOnce(t *testing.T) {
+	t.Parallel()
+	err := web.Options{RedisConnOpt: asynq.RedisClientOpt{Addr: "localhost:1"}, RootPath: "ops/"}.Check()
+	if err == nil || strings.Count(err.Error(), "RootPath") != 1 {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,12 +1,14 @@
 package apiv2
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,14 +148,13 @@ func (c *call) read(into any) error {
 	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return problemf(http.StatusUnsupportedMediaType, "", "send the body as application/json (header Content-Type)")
 	}
-	d := json.NewDecoder(strings.NewReader(string(body)))
-	d.DisallowUnknownFields()
+	d := json.NewDecoder(bytes.NewReader(body))
 	err = d.Decode(into)
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			return problemf(http.StatusBadRequest, kindInvalid, "there is something behind the JSON value of the body")
 		}
-		return nil
+		return strict(string(body), reflect.TypeOf(into))
 	}
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -167,11 +168,6 @@ func (c *call) read(into any) error {
 		return problemf(http.StatusBadRequest, kindInvalid, "the body is not JSON: it is empty, or ends too early")
 	case errors.As(err, &kind):
 		return unprocessable(pointerOf(kind.Field), "it cannot be a %s", kind.Value)
-	}
-	// encoding/json has no type for it.
-	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		name, _ := strconv.Unquote(field)
-		return unprocessable("/"+name, "there is no field %s", field)
 	}
 	return unprocessable("", "%v", err)
 }

@@ -18,7 +18,7 @@ type OperationSpec struct {
 	State  string   `json:"state,omitempty" doc:"Required, unless ids are given."`
 	Group  string   `json:"group,omitempty" doc:"Only of aggregating tasks."`
 	Filter string   `json:"filter,omitempty" doc:"See docs/FILTER.md; all tasks of the state if it is left out."`
-	IDs    []string `json:"ids,omitempty" doc:"These tasks, up to 1,000; then state, group and filter are not used."`
+	IDs    []string `json:"ids,omitempty" doc:"These tasks, up to 1,000, in whichever state they are; then leave state, group and filter out."`
 }
 
 // OperationRequest starts an operation.
@@ -100,6 +100,26 @@ func actionOf(s bulk.Spec, count int) access.Action {
 	return access.Action{Verb: verb, Queue: s.Queue, Group: s.Group, State: s.State, Filter: s.Filter, Count: count}
 }
 
+// check refuses what would change other tasks than those that were meant: ids take no notice of a state, and none at all are not all.
+func (s *OperationSpec) check() error {
+	if s.IDs == nil {
+		return nil
+	}
+	if len(s.IDs) == 0 {
+		return unprocessable("/ids", "name a task, or leave it out for all tasks of a state")
+	}
+	var wrong []Wrong
+	for _, beside := range []struct{ name, value string }{{"state", s.State}, {"group", s.Group}, {"filter", s.Filter}} {
+		if beside.value != "" {
+			wrong = append(wrong, Wrong{Pointer: "/" + beside.name, Detail: "ids say already which tasks are meant: leave it out"})
+		}
+	}
+	if len(wrong) > 0 {
+		return invalid(http.StatusUnprocessableEntity, wrong...)
+	}
+	return nil
+}
+
 func (c *call) startOperation() (any, error) {
 	var req OperationRequest
 	if err := c.read(&req); err != nil {
@@ -107,6 +127,9 @@ func (c *call) startOperation() (any, error) {
 	}
 	spec := bulk.Spec{
 		Kind: bulk.Kind(req.Kind), Queue: req.Queue, State: req.State, Group: req.Group, Filter: req.Filter, IDs: req.IDs,
+	}
+	if err := req.check(); err != nil {
+		return nil, err
 	}
 	if err := spec.Check(); err != nil {
 		return nil, err

@@ -59,6 +59,10 @@ func TestOperations(t *testing.T) {
 		`{"kind":"run","queue":"q","state":"archived","filter":"tpye:x"}`:            "/filter",
 		`{"kind":"run","queue":"q","state":"archived","dry_run":true,"max_scan":-1}`: "/max_scan",
 		`{"kind":"run","queue":"q","state":"archived","ids":3}`:                      "/ids",
+		`{"kind":"run","queue":"q","ids":["a"],"filter":"type:x"}`:                   "/filter",
+		`{"kind":"run","queue":"q","ids":["a"],"state":"archived"}`:                  "/state",
+		`{"kind":"run","queue":"q","ids":["a"],"group":"g","dry_run":true}`:          "/group",
+		`{"kind":"run","queue":"q","ids":[],"state":"archived"}`:                     "/ids",
 	} {
 		var p Problem
 		if s.want(422, "POST", "/operations", body).into(&p); p.Errors[0].Pointer != pointer {

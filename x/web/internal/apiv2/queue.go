@@ -67,18 +67,11 @@ type QueueList struct {
 	At    *time.Time `json:"at"`
 }
 
-func newVerdicts(all []poll.Verdict, of func(poll.Verdict) bool) []Verdict {
-	out := []Verdict{}
-	for _, v := range all {
-		if of(v) {
-			severity := [...]string{"notice", "warning", "trouble"}[min(max(v.Severity, poll.Notice), poll.Trouble)]
-			out = append(out, Verdict{severity, v.Kind, v.Queue, v.Text, v.Hint})
-		}
-	}
-	return out
+func newVerdict(v poll.Verdict) Verdict {
+	return Verdict{v.Severity.String(), v.Kind, v.Queue, v.Text, v.Hint}
 }
 
-func (a *api) newQueue(name string, info *asynq.QueueInfo, err error) *Queue {
+func newQueue(name string, info *asynq.QueueInfo, err error) *Queue {
 	q := &Queue{Queue: name, Health: []Verdict{}}
 	if err != nil {
 		q.Error = err.Error()
@@ -94,15 +87,29 @@ func (a *api) newQueue(name string, info *asynq.QueueInfo, err error) *Queue {
 		q.ProcessedTotal, q.FailedTotal = info.ProcessedTotal, info.FailedTotal
 		q.At = timeOf(info.Timestamp)
 	}
-	if s := a.latest(); s != nil {
-		q.Health = newVerdicts(s.Health, func(v poll.Verdict) bool { return v.Queue == name })
-		for _, seen := range s.Queues {
-			if seen.Name == name && seen.Rate.Known {
-				q.Rate = &Rate{seen.Rate.Processed, seen.Rate.Failed, seen.Rate.Backlog}
-			}
+	return q
+}
+
+// addSeen adds to queues what only the poller knows.
+func (a *api) addSeen(queues ...*Queue) {
+	s := a.latest()
+	if s == nil {
+		return
+	}
+	by := make(map[string]*Queue, len(queues))
+	for _, q := range queues {
+		by[q.Queue] = q
+	}
+	for _, seen := range s.Queues {
+		if q := by[seen.Name]; q != nil && seen.Rate.Known {
+			q.Rate = &Rate{seen.Rate.Processed, seen.Rate.Failed, seen.Rate.Backlog}
 		}
 	}
-	return q
+	for _, v := range s.Health {
+		if q := by[v.Queue]; q != nil {
+			q.Health = append(q.Health, newVerdict(v))
+		}
+	}
 }
 
 // row is what a filter of queues sees of one.
@@ -132,7 +139,7 @@ func (c *call) listQueues() (any, error) {
 	if s := c.api.latest(); s != nil && s.Err == nil {
 		list.At = timeOf(s.At)
 		for _, q := range s.Queues {
-			list.Items = append(list.Items, c.api.newQueue(q.Name, q.Info, q.Err))
+			list.Items = append(list.Items, newQueue(q.Name, q.Info, q.Err))
 		}
 	} else {
 		infos, err := c.api.Inspector.WithMemorySamples(0).QueueInfos(c.r.Context())
@@ -141,9 +148,10 @@ func (c *call) listQueues() (any, error) {
 		}
 		list.At = timeOf(time.Now())
 		for _, r := range infos {
-			list.Items = append(list.Items, c.api.newQueue(r.Queue, r.Info, r.Err))
+			list.Items = append(list.Items, newQueue(r.Queue, r.Info, r.Err))
 		}
 	}
+	c.api.addSeen(list.Items...)
 	if !rows.Empty() {
 		var wrong error
 		list.Items = slices.DeleteFunc(list.Items, func(q *Queue) bool {
@@ -170,7 +178,9 @@ func (c *call) theQueue() (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.api.newQueue(c.queue(), info, nil), nil
+	q := newQueue(c.queue(), info, nil)
+	c.api.addSeen(q)
+	return q, nil
 }
 
 // QueuePatch says what to change of a queue.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
-	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/redact"
 )
 
@@ -263,7 +262,9 @@ func (c *call) getHealth() (any, error) {
 		return out, nil
 	}
 	out.At = timeOf(s.At)
-	out.Verdicts = newVerdicts(s.Health, func(poll.Verdict) bool { return true })
+	for _, v := range s.Health {
+		out.Verdicts = append(out.Verdicts, newVerdict(v))
+	}
 	for _, word := range []string{"notice", "warning", "trouble"} {
 		for _, v := range out.Verdicts {
 			if v.Severity == word {

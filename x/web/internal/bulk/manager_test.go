@@ -289,6 +289,28 @@ func TestCancelAndClose(t *testing.T) {
 	}
 }
 
+// What an operation says to have changed when it is canceled half-way is what it has changed.
+func TestCancelHalfWay(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	const n = 3000
+	s.enqueue(n, asynq.ProcessIn(time.Hour))
+	looked := 0
+	op := s.run(bulk.Spec{Kind: bulk.Archive, Queue: "default", State: "scheduled", Match: func(*asynq.TaskInfo) bool {
+		if looked++; looked == n/2 { // by when some are changed
+			s.Cancel(s.List()[0].ID)
+		}
+		return true
+	}})
+	info, err := s.inspector.GetQueueInfo("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if op.Status != bulk.Canceled || op.Err == "" || op.Changed != info.Archived || op.Changed == 0 || op.Changed == n || info.Scheduled != n-op.Changed {
+		t.Errorf("%+v, and there are %d in the archive and %d left", op, info.Archived, info.Scheduled)
+	}
+}
+
 // Those who picked tasks do not wait for changes of all tasks that match.
 func TestPickedTasksDoNotWaitForAll(t *testing.T) {
 	t.Parallel()

@@ -40,13 +40,18 @@ type Client struct {
 
 // New returns a client for the URL of a Prometheus, or nil if that is empty.
 func New(address string, logger *slog.Logger) *Client {
+	return newClient(address, logger, firstWait, patience)
+}
+
+// newClient has Types wait for the first answer, and an answer take, for so long.
+func newClient(address string, logger *slog.Logger, wait, timeout time.Duration) *Client {
 	server := NewServer(address)
 	if server == nil {
 		return nil
 	}
 	c := &Client{server: server}
 	c.types = shared.New(shared.Config[Types]{
-		Name: "the rates of task types from Prometheus", Ask: c.ask, Fresh: fresh, Wait: firstWait, Timeout: patience, Logger: logger,
+		Name: "the rates of task types from Prometheus", Ask: c.ask, Fresh: fresh, Wait: wait, Timeout: timeout, Logger: logger,
 	})
 	return c
 }

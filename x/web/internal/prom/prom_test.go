@@ -15,7 +15,7 @@ func client(t *testing.T, answer http.HandlerFunc) *prom.Client {
 	t.Helper()
 	s := httptest.NewServer(answer)
 	t.Cleanup(s.Close)
-	c := prom.New(s.URL+"/", slog.New(slog.DiscardHandler))
+	c := prom.NewPatient(s.URL+"/", slog.New(slog.DiscardHandler))
 	t.Cleanup(c.Close)
 	return c
 }

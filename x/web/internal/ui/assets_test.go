@@ -2,12 +2,16 @@ package ui
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -69,6 +73,53 @@ func TestAssets(t *testing.T) {
 		}
 		if c.status == http.StatusOK && (w.Header().Get("Content-Type") != c.kind || w.Header().Get("Cache-Control") != c.cache) {
 			t.Errorf("%q: %v", c.path, w.Header())
+		}
+	}
+}
+
+// Files travel compressed to those who take that, and say so to caches; what is compressed already does not.
+func TestAssetsAreCompressed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, accept string
+		packed       bool
+	}{
+		{"vendor/htmx.min.js", "gzip, deflate, br, zstd", true},
+		{"vendor/htmx.min.js", "br;q=1, GZIP;q=0.5", true},
+		{"vendor/htmx.min.js", "", false},
+		{"vendor/htmx.min.js", "br, gzip;q=0", false},
+		{"vendor/inter.woff2", "gzip", false},
+		{"css/tokens.css", "gzip", true},
+	} {
+		want, err := static.ReadFile("static/" + c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.URL.Path = assets.path(c.name)
+		r.Header.Set("Accept-Encoding", c.accept)
+		w := httptest.NewRecorder()
+		assets.ServeHTTP(w, r)
+		h := w.Header()
+		if packed := h.Get("Content-Encoding") == "gzip"; packed != c.packed || h.Get("Content-Length") != strconv.Itoa(w.Body.Len()) ||
+			(h.Get("Vary") == "Accept-Encoding") != !strings.HasSuffix(c.name, ".woff2") {
+			t.Errorf("%s for %q: %v of %d bytes", c.name, c.accept, h, w.Body.Len())
+		}
+		got := w.Body.Bytes()
+		if c.packed {
+			if len(got) > len(want)/2 {
+				t.Errorf("%s: %d of %d bytes", c.name, len(got), len(want))
+			}
+			unpacked, err := gzip.NewReader(w.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err = io.ReadAll(unpacked); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s for %q is another file", c.name, c.accept)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -214,4 +215,16 @@ func TestEmptyPages(t *testing.T) {
 	s.survey.Stale()
 	proctest.Eventually(s, "the trouble to be told", func() bool { return strings.Contains(s.get("/errors").text("main"), "Redis could not be asked") })
 	proctest.Eventually(s, "the trouble to be told", func() bool { return strings.Contains(s.get("/groups").text("main"), "Redis could not be asked") })
+}
+
+// While nothing is known no page says that there is nothing.
+func TestPagesOfWhatIsNotKnown(t *testing.T) {
+	s := newSite(t)
+	s.redis.SetError("LOADING Redis is loading")
+	for _, path := range []string{"/errors", "/types", "/groups"} {
+		proctest.Eventually(s, "the trouble to be told", func() bool { return strings.Contains(s.get(path).text("main"), "Redis could not be asked") })
+		if text := s.get(path).text("main"); regexp.MustCompile(`\b(0|[Nn]o) (kinds|types?|groups?|tasks?)\b`).MatchString(text) {
+			t.Errorf("%s says %q", path, text)
+		}
+	}
 }

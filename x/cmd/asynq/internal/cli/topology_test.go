@@ -3,8 +3,10 @@ package cli
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/asynq-go/asynq"
@@ -29,6 +31,29 @@ func TestCluster(t *testing.T) {
 	}
 	if r := w.raw(t.Context(), "-u", "redis-cluster://"+addr, "stats", "-o", "template={{.redis.cluster}} {{.tasks.pending}}"); r.out != "true 2\n" {
 		t.Errorf("stats: got %+v", r)
+	}
+	w.namespace = "" // that of the tasks
+	for _, args := range [][]string{{"--redis-cluster-nodes", addr}, {"-u", "redis-cluster://" + addr}} {
+		w.shows("one", args)
+	}
+}
+
+// shows has the web UI, with these flags, show a queue: on a page, and in both APIs.
+func (w *world) shows(queue string, args []string) {
+	w.t.Helper()
+	url, stop := w.serveWeb(append(args, "--listen", "127.0.0.1:0")...)
+	for _, path := range []string{"/queues", "/api/queues", "/api/v2/queues"} {
+		if code, body := ask(w.t, url+path, "", ""); code != http.StatusOK || !strings.Contains(body, queue) {
+			w.t.Errorf("%v: %s: %d\n%s", args, path, code, body)
+		}
+	}
+	for _, path := range []string{"/redis", "/api/redis_info", "/api/v2/redis"} {
+		if code, body := ask(w.t, url+path, "", ""); code != http.StatusOK {
+			w.t.Errorf("%v: %s: %d\n%s", args, path, code, body)
+		}
+	}
+	if code, said := stop(); code != ExitDone {
+		w.t.Errorf("%v: exit code %d, and it said %s", args, code, said)
 	}
 }
 
@@ -56,5 +81,6 @@ func TestSentinel(t *testing.T) {
 		if r.out != "default\nmail\nreports\n" || r.code != ExitDone {
 			t.Errorf("%v: got %+v", args, r)
 		}
+		w.shows("reports", args)
 	}
 }

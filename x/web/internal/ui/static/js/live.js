@@ -1,6 +1,9 @@
 // Follows the event stream, and lets the page ask for its contents again when there is a new snapshot.
 
-// follow listens for as long as the page is seen. A browser reconnects by itself.
+const again = 3000; // ms until the stream is asked for again
+
+// follow listens for as long as the page is seen. A browser reconnects by itself where a connection ends or cannot be made, but not where
+// the answer is an error, such as that of a proxy while the server starts.
 export function follow() {
   const pace = document.body.dataset.pace;
   if (pace === "off") return tell("paused", "Not live");
@@ -9,7 +12,13 @@ export function follow() {
     if (stream || document.hidden) return;
     stream = new EventSource(document.body.dataset.events);
     stream.addEventListener("snapshot", (event) => seen(JSON.parse(event.data)));
-    stream.addEventListener("error", () => tell("bad", "Connecting…"));
+    stream.addEventListener("error", refused);
+  };
+  const refused = () => {
+    tell("bad", "Connecting…");
+    if (stream?.readyState !== EventSource.CLOSED) return;
+    stream = undefined;
+    setTimeout(begin, again);
   };
   const end = () => {
     stream?.close();

@@ -1,0 +1,30 @@
+package web
+
+import (
+	"reflect"
+	"runtime/debug"
+	"strings"
+)
+
+// version is the one of this module in the program, as its build tells; "(devel)" if that does not, as where the module is replaced by a
+// directory.
+func version() string {
+	const devel = "(devel)"
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return devel
+	}
+	here := reflect.TypeFor[Handler]().PkgPath()
+	for _, m := range append(build.Deps, &build.Main) {
+		if m.Path != here {
+			continue
+		}
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		if strings.HasPrefix(m.Version, "v") {
+			return m.Version
+		}
+	}
+	return devel
+}
