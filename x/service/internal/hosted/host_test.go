@@ -98,22 +98,25 @@ func TestApplyWhileWorking(t *testing.T) {
 // A command that does not end in time is stopped when the service ends, and its task is pending again.
 func TestShutdownStopsCommands(t *testing.T) {
 	t.Parallel()
-	s, h := hosting(t)
-	p := newPids(t)
-	s.apply(h, 2, Config{Commands: map[string]Command{"cmd": {
-		Grace: 50 * time.Millisecond, Args: []string{p.path}, Path: script(t, `trap "" TERM; sleep 1000 & echo $! >>"$1"; echo $$ >>"$1"; while :; do wait; done`),
-	}}})
-	info := s.enqueue("cmd", "")
-	child, self := p.next(t), p.next(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_ = h.Shutdown(ctx) // says that it did not end in order
-	for _, pid := range []int{child, self} {
-		gone(t, pid)
-	}
-	now, err := s.inspector.GetTaskInfo(info.Queue, info.ID)
-	if err != nil || now.State != asynq.TaskStatePending || now.Retried != 0 {
-		t.Errorf("got %+v, %v; want it pending", now, err)
+	for _, trap := range []string{"", "exit 0"} { // one does not end on SIGTERM, the other one says then that it is done
+		s, h := hosting(t)
+		p := newPids(t)
+		s.apply(h, 2, Config{Commands: map[string]Command{"cmd": {
+			Grace: 500 * time.Millisecond, Args: []string{p.path},
+			Path: script(t, `trap "`+trap+`" TERM; sleep 1000 & echo $! >>"$1"; echo $$ >>"$1"; while :; do wait; done`),
+		}}})
+		info := s.enqueue("cmd", "")
+		child, self := p.next(t), p.next(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = h.Shutdown(ctx) // says that it did not end in order
+		for _, pid := range []int{child, self} {
+			gone(t, pid)
+		}
+		now, err := s.inspector.GetTaskInfo(info.Queue, info.ID)
+		if err != nil || now.State != asynq.TaskStatePending || now.Retried != 0 {
+			t.Errorf("trap %q: got %+v, %v; want it pending", trap, now, err)
+		}
 	}
 }
 
@@ -122,7 +125,7 @@ const childVariable = "ASYNQ_TEST_HOSTED_CHILD"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childVariable); path != "" {
-		_ = runGroup(context.Background(), exec.Command("/bin/sh", "-c", `echo $$ >>"$0"; exec sleep 1000`, path), nil, time.Second)
+		_, _ = runGroup(context.Background(), exec.Command("/bin/sh", "-c", `echo $$ >>"$0"; exec sleep 1000`, path), nil, time.Second)
 		return
 	}
 	os.Exit(m.Run())
