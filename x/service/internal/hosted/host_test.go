@@ -4,6 +4,8 @@ package hosted
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -90,9 +92,59 @@ func TestApplyWhileWorking(t *testing.T) {
 		s.apply(h, change.concurrency, before)
 	}
 	s.apply(h, 1, Config{}) // nothing is hosted any more
-	if h.server != nil {
+	if h.staff != nil {
 		t.Error("there is a server for nothing")
 	}
+}
+
+// Tasks of a type that comes and goes with each configuration are carried out while it is there, and wait otherwise: not one meets a
+// configuration that does not have it.
+func TestApplyUnderLoad(t *testing.T) {
+	t.Parallel()
+	s, h := hosting(t)
+	calls := make(chan struct{}, 10000)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls <- struct{}{} }))
+	t.Cleanup(server.Close)
+	network := HTTP{AllowNetworks: loopback}
+	with := Config{HTTP: network, Endpoints: map[string]Endpoint{"always": {URL: server.URL}, "at times": {URL: server.URL}}}
+	without := Config{HTTP: network, Endpoints: map[string]Endpoint{"always": {URL: server.URL}}}
+	s.apply(h, 4, with)
+	enough, ended := make(chan struct{}), make(chan struct{})
+	var tasks []*asynq.TaskInfo
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-enough:
+				return
+			default:
+			}
+			for _, typename := range []string{"always", "at times"} {
+				info, err := s.client.Enqueue(asynq.NewTask(typename, nil), asynq.Queue(typename), asynq.Retention(time.Hour))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				tasks = append(tasks, info)
+			}
+		}
+	}()
+	for range 30 {
+		for _, c := range []Config{without, with} {
+			s.apply(h, 4, c)
+			for range 5 {
+				<-calls
+			}
+		}
+	}
+	close(enough)
+	<-ended
+	for _, info := range tasks {
+		if info = s.ended(info); info.State != asynq.TaskStateCompleted || info.Retried > 0 {
+			t.Fatalf("a task is %v after %d failures: %s", info.State, info.Retried, info.LastErr)
+		}
+	}
+	t.Logf("%d tasks", len(tasks))
 }
 
 // A command that does not end in time is stopped when the service ends, and its task is pending again.
