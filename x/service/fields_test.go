@@ -110,6 +110,7 @@ func TestProblemsTellAll(t *testing.T) {
 		{"/v1/take", `{"queues":["a","}"]}`, "/queues/1"},
 		{"/v1/take", `{"queues":["a"],"n":-1}`, "/n"},
 		{"/v1/tasks", `{"type":"t","max_retry":-1}`, "/max_retry"},
+		{"/v1/tasks", `{"type":"t","max_retry":2147483648}`, "/max_retry"},
 		{"/v1/tasks", `{"type":"t","queue":" "}`, "/queue"},
 		{"/v1/tasks", `{"type":"t","group":" "}`, "/group"},
 		{"/v1/tasks", `{"type":" "}`, "/type"},
