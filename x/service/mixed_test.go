@@ -86,8 +86,7 @@ func TestWorkersOfAllKinds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer w.Wait()
-			defer cancel()
+			t.Cleanup(w.Wait) // ctx has ended by then
 		}
 		cfg := asynq.Config{
 			Queues: map[string]int{"serial": 1, "strict": 1}, QueueConcurrency: map[string]int{"serial": 1, "strict": asynq.InOrder},

@@ -70,7 +70,7 @@ func (f *firewall) dial(ctx context.Context, dialer *net.Dialer, network, addres
 	passed := new(atomic.Bool)
 	conn, err := dialer.DialContext(context.WithValue(ctx, passedKey{}, passed), network, address)
 	if passed.Load() && errors.Is(err, errAddress) {
-		return nil, fmt.Errorf("the addresses that are allowed do not answer, and others are not allowed (%v)", err)
+		return nil, errors.New("the addresses that are allowed do not answer, and others are not allowed: " + err.Error())
 	}
 	return conn, err
 }
