@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -39,8 +40,9 @@ func (t *Time) UnmarshalJSON(text []byte) error {
 	return errMisread
 }
 
-// errMisread says that a value is not what its type reads: finder tells where.
-var errMisread = &json.UnmarshalTypeError{Value: "value"}
+// errMisread says that a value is not what its type reads: finder tells where. It is not an UnmarshalTypeError, into which the decoder
+// would write the place, for all requests at once.
+var errMisread = errors.New("the value is misread")
 
 // Data is any bytes, in the form that suits them: JSON, text, or base64.
 type Data struct {
