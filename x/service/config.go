@@ -103,13 +103,16 @@ type Limits struct {
 	RatePerToken float64
 	Burst        int
 
-	// LeaseDuration is how long a worker may be silent before its task is given to another one, in whole seconds rounded up. Reload does
-	// not change it. Default: 30 s.
+	// LeaseDuration is how long a worker may be silent before its task is given to another one, in whole seconds rounded up, at least
+	// MinLeaseDuration. Reload does not change it. Default: 30 s.
 	LeaseDuration time.Duration
 
 	// ShutdownTimeout is how long Run lets requests at work go on after its context has ended. Default: 10 s.
 	ShutdownTimeout time.Duration
 }
+
+// MinLeaseDuration is the shortest Limits.LeaseDuration: workers must get round to extending their leases.
+const MinLeaseDuration = time.Second
 
 const (
 	defaultListen  = "localhost:8600"
@@ -160,6 +163,9 @@ func (c *Config) Check() error {
 		wrong("client certificates need TLS: give a certificate and its key as well")
 	}
 	errs = append(errs, c.Limits.check()...)
+	if c.UI != nil && api.Reserved(c.UI.RootPath) {
+		wrong("the web UI: the service itself answers at %s: give it another RootPath, such as /ui", c.UI.RootPath)
+	}
 	if c.UI != nil && c.RedisConnOpt != nil {
 		if err := c.ui(c.RedisConnOpt).Check(); err != nil {
 			wrong("the web UI: %w", err)
@@ -183,6 +189,9 @@ func (l *Limits) check() (errs []error) {
 		if v.invalid {
 			errs = append(errs, fmt.Errorf("the limit %s is less than zero", v.name))
 		}
+	}
+	if d := l.LeaseDuration; d > 0 && d < MinLeaseDuration {
+		errs = append(errs, fmt.Errorf("the limit LeaseDuration is %v: it must be %v at least", d, MinLeaseDuration))
 	}
 	if l.MaxTake > maxMaxTake {
 		errs = append(errs, fmt.Errorf("the limit MaxTake is %d: at most %d tasks can be taken at once", l.MaxTake, maxMaxTake))

@@ -3,6 +3,7 @@ package service_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -101,15 +102,13 @@ func TestProblemsTellAll(t *testing.T) {
 	if n := len(r.list("errors")); n != 20 {
 		t.Errorf("%d errors, want 20", n)
 	}
-	// The decoder minds both of two members with one name.
-	s.call("POST", "/v1/tasks", `{"type":5,"type":"t"}`).problem(400, "invalid-request")
-	s.call("POST", "/v1/tasks", `{"TYPE":"t","Timeout":"x"}`).problem(400, "invalid-request")
 	// Values that the decoder takes, and that are wrong nevertheless.
 	for _, c := range []struct{ path, body, pointer string }{
 		{"/v1/take", `{"queues":["a"," "]}`, "/queues/1"},
 		{"/v1/take", `{"queues":["a","}"]}`, "/queues/1"},
 		{"/v1/take", `{"queues":["a"],"n":-1}`, "/n"},
 		{"/v1/tasks", `{"type":"t","max_retry":-1}`, "/max_retry"},
+		{"/v1/tasks", `{"type":"t","max_retry":2147483648}`, "/max_retry"},
 		{"/v1/tasks", `{"type":"t","queue":" "}`, "/queue"},
 		{"/v1/tasks", `{"type":"t","group":" "}`, "/group"},
 		{"/v1/tasks", `{"type":" "}`, "/type"},
@@ -124,4 +123,77 @@ func TestProblemsTellAll(t *testing.T) {
 			t.Errorf("%s: pointer %q, want %q", path, got, want)
 		}
 	}
+}
+
+// What the decoder would take, and others read as something else, is refused: at its place, and in an entry of a batch for that one alone.
+func TestBodiesThatMeanTwoThings(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, fakeRedis(t), nil)
+	const half, twice, unknown = "without its other half", "stands here twice", "no such field"
+	for _, c := range []struct{ path, body, pointer, detail string }{
+		{"/v1/tasks", `{"type":"t\ud800"}`, "/type", half},
+		{"/v1/tasks", `{"type":"t","id":"\ude00\ud83d"}`, "/id", half},
+		{"/v1/tasks", `{"type":"t","id":"\ud83dx\ude00"}`, "/id", half},
+		{"/v1/tasks", `{"type":"t","id":"\\\ud83d"}`, "/id", half},
+		{"/v1/tasks", `{"type":"t","payload_text":"\ud800"}`, "/payload_text", half},
+		{"/v1/tasks", `{"type":"t","headers":{"a":"\ud800"}}`, "/headers/a", half},
+		{"/v1/tasks", `{"type":"t","headers":{"\ud800":"a"}}`, "/headers", half},
+		{"/v1/tasks", `{"type":"t","headers":{"a":"1","\u0061":"2"}}`, "/headers/a", twice},
+		{"/v1/tasks", `{"type":"t","type":"u"}`, "/type", twice},
+		{"/v1/tasks", `{"type":"t","payload":{"a":"\"}"} , "t\u0079pe" : "u"}`, "/type", twice},
+		{"/v1/tasks", `{"type":5,"type":"t"}`, "/type", twice},
+		{"/v1/tasks", `{"type":"t","payload":1,"payload":2}`, "/payload", twice},
+		{"/v1/tasks", `{"TYPE":"t"}`, "/TYPE", unknown},
+		{"/v1/tasks", `{"type":"t","Timeout":"x"}`, "/Timeout", unknown},
+		{"/v1/tasks", `{"type":"t","\ud800":1}`, "/\ufffd", unknown},
+		{"/v1/take", `{"queues":["a","b\ud800"]}`, "/queues/1", half},
+		{"/v1/take", `{"queues":["a"],"worker":"\ud800"}`, "/worker", half},
+		{"/v1/take", `{"queues":["a"],"queues":["b"]}`, "/queues", twice},
+		{"/v1/tasks/batch", `{"tasks":[],"tasks":[]}`, "/tasks", twice},
+		{"/v1/leases/settle", `{"outcomes":[{"lease":"x","outcome":"fail","error":"\ud800"}]}`, "/outcomes/0/error", half},
+		{"/v1/leases/settle", `{"outcomes":[{"lease":"x","outcome":"done","result_text":"\ud800"}]}`, "/outcomes/0/result_text", half},
+		{"/v1/leases/x/done", `{"Result":1}`, "/Result", unknown},
+		{"/v1/queues/q/tasks/1/reschedule", `{"in":"1s","in":"2s"}`, "/in", twice},
+	} {
+		r := s.call("POST", c.path, c.body).problem(400, "invalid-request")
+		if len(r.list("errors")) != 1 || r.str("errors", 0, "pointer") != c.pointer || c.detail != twice && !strings.Contains(r.str("errors", 0, "detail"), c.detail) {
+			t.Errorf("%s %s: %s", c.path, c.body, r.body)
+		}
+		if c.path != "/v1/tasks" {
+			continue
+		}
+		r = s.call("POST", "/v1/tasks/batch", `{"tasks":[{"type":"t"},`+c.body+`,{"type":"t"}]}`).want(200)
+		if got := r.get("results", 1, "problem", "errors", 0, "pointer"); got != "/tasks/1"+c.pointer || r.get("results", 0, "task") == nil || r.get("results", 2, "task") == nil {
+			t.Errorf("batch, %s: %s", c.body, r.body)
+		}
+	}
+	for _, body := range []string{
+		`{"t\u0079pe":"t","id":"\ud83d\ude00","payload_text":"\\ud800 \" \\","headers":{"a":"1","b":"","A":"2"}}`,
+		` { "type" : "t" , "payload" : {"type":[1,{"type":"}\\"}],"type":"\ud800","":-1.5e3} , "id":null, "max_retry" : 3 , "headers" : { } , "timeout":"1s"} `,
+		`{"type":"t","headers":null}`,
+	} {
+		s.call("POST", "/v1/tasks", body).want(201)
+		r := s.call("POST", "/v1/tasks/batch", `{"tasks":[`+strings.ReplaceAll(body, "ude00", "ude01")+`]}`).want(200)
+		if r.get("results", 0, "task") == nil {
+			t.Errorf("%s: %s", body, r.body)
+		}
+	}
+}
+
+// Requests that are wrong at the same time have nothing to do with each other: the race detector sees if they have.
+func TestProblemsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, fakeRedis(t), nil)
+	var group sync.WaitGroup
+	for _, field := range []string{"timeout", "retention", "process_at", "deadline"} {
+		group.Go(func() {
+			for range 20 {
+				r, err := s.try(t.Context(), all, "POST", "/v1/tasks", `{"type":"t","`+field+`":"x"}`)
+				if err != nil || r.status != 400 || !strings.Contains(string(r.body), `"/`+field+`"`) {
+					t.Errorf("%s: %v", field, err)
+				}
+			}
+		})
+	}
+	group.Wait()
 }

@@ -5,8 +5,10 @@ go 1.26.0
 replace github.com/asynq-go/asynq => ../..
 
 replace (
+	github.com/asynq-go/asynq/x/asynqtest => ../asynqtest
 	github.com/asynq-go/asynq/x/filter => ../filter
 	github.com/asynq-go/asynq/x/metrics => ../metrics
+	github.com/asynq-go/asynq/x/service/tasks => ./tasks
 	github.com/asynq-go/asynq/x/web => ../web
 )
 
@@ -14,6 +16,7 @@ require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/asynq-go/asynq v0.0.0
 	github.com/asynq-go/asynq/x/metrics v0.0.0
+	github.com/asynq-go/asynq/x/service/tasks v0.0.0
 	github.com/asynq-go/asynq/x/web v0.0.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/redis/go-redis/v9 v9.23.0

@@ -68,6 +68,8 @@ func TestConfigCheckTellsEverything(t *testing.T) {
 		{RedisConnOpt: fakeRedis(t)},
 		{RedisConnOpt: fakeRedis(t), Tokens: tokens(), OnlyQueues: true},
 		{RedisConnOpt: fakeRedis(t), Tokens: tokens(), UI: &web.Options{RootPath: "ui/"}},
+		{RedisConnOpt: fakeRedis(t), Tokens: tokens(), UI: &web.Options{RootPath: "/v1", Anonymous: web.Viewer}},
+		{RedisConnOpt: fakeRedis(t), Tokens: tokens(), Limits: service.Limits{LeaseDuration: time.Millisecond}},
 		{RedisConnOpt: fakeRedis(t), Tokens: tokens(), TLS: service.TLS{CertFile: "no such file", KeyFile: "no such file"}},
 		{RedisConnOpt: fakeRedis(t), Tokens: tokens(), TLS: service.TLS{ClientCAFile: "x"}},
 	} {

@@ -70,3 +70,7 @@ require (
 replace github.com/asynq-go/asynq/x/web => ../../web
 
 replace github.com/asynq-go/asynq/x/service => ../../service
+
+replace github.com/asynq-go/asynq/x/service/tasks => ../../service/tasks
+
+replace github.com/asynq-go/asynq/x/asynqtest => ../../asynqtest

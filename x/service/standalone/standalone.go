@@ -69,9 +69,11 @@ func Run(ctx context.Context, opts Options) error {
 	cfg.Logger = r.log
 	listener, err := net.Listen("tcp", listenAddress(&cfg))
 	if err != nil {
+		set.Close()
 		return fmt.Errorf("cannot listen: %w", err)
 	}
 	if r.service, err = service.New(cfg); err != nil {
+		set.Close()
 		return errors.Join(err, listener.Close())
 	}
 	r.host = hosted.NewHost(cfg.RedisConnOpt, r.log)

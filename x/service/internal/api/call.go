@@ -131,7 +131,9 @@ func Unmarshal(body []byte, pointer string, into any) *Problem {
 		if _, err := d.Token(); !errors.Is(err, io.EOF) {
 			return wrongf(pointer, "there is something after the JSON value")
 		}
-		return nil
+		if isStrict(body, reflect.TypeOf(into)) {
+			return nil
+		}
 	}
 	var syntax *json.SyntaxError
 	switch {
@@ -146,9 +148,7 @@ func Unmarshal(body []byte, pointer string, into any) *Problem {
 	}
 	var f finder
 	f.look(value, pointer, reflect.TypeOf(into))
-	if len(f.found) == 0 { // of two members with one name, the last is looked at
-		return wrongf(pointer, "there is a value of the wrong type, or a name that stands there twice")
-	}
+	(&strict{text: value, found: &f}).value(shapeOf(reflect.TypeOf(into)), pointer)
 	return Invalid(f.found...)
 }
 

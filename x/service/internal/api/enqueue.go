@@ -73,6 +73,9 @@ func (n *newTask) check(c *Call, pointer string) (*order, *Problem) {
 		if *n.MaxRetry < 0 {
 			add("max_retry", "this must not be less than zero")
 		}
+		if *n.MaxRetry > maxMaxRetry {
+			add("max_retry", "this must be at most "+strconv.Itoa(maxMaxRetry))
+		}
 		opts = append(opts, asynq.MaxRetry(*n.MaxRetry))
 	}
 	if n.UniqueFor != nil {

@@ -17,7 +17,8 @@ const maxFaults = 20
 type finder struct{ found []Wrong }
 
 func (f *finder) add(pointer, detail string) {
-	if len(f.found) < maxFaults {
+	same := func(w Wrong) bool { return w.Pointer == pointer }
+	if len(f.found) < maxFaults && !slices.ContainsFunc(f.found, same) {
 		f.found = append(f.found, Wrong{pointer, detail})
 	}
 }
@@ -75,19 +76,14 @@ func (f *finder) object(text []byte, pointer string) (members map[string]json.Ra
 	return members
 }
 
-// fieldOf is the type of the field that the decoder puts a member into; nil if there is none.
-func fieldOf(t reflect.Type, name string) (found reflect.Type) {
+// fieldOf is the type of the field with a name; nil if there is none.
+func fieldOf(t reflect.Type, name string) reflect.Type {
 	for _, field := range reflect.VisibleFields(t) {
-		tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		switch {
-		case tag == "":
-		case tag == name:
+		if tag, _, _ := strings.Cut(field.Tag.Get("json"), ","); tag != "" && tag == name {
 			return field.Type
-		case strings.EqualFold(tag, name):
-			found = field.Type
 		}
 	}
-	return found
+	return nil
 }
 
 // expected says what should be there.

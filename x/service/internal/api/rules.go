@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -28,6 +29,9 @@ type QueueRule struct {
 	Retention *time.Duration
 }
 
+// maxMaxRetry is the most that the record of a task holds.
+const maxMaxRetry = math.MaxInt32
+
 // Check tells what is wrong with the rule.
 func (q *QueueRule) Check() error {
 	switch {
@@ -39,6 +43,8 @@ func (q *QueueRule) Check() error {
 		return fmt.Errorf("weight %d is less than zero", q.Weight)
 	case q.MaxRetry != nil && *q.MaxRetry < 0:
 		return fmt.Errorf("max_retry %d is less than zero", *q.MaxRetry)
+	case q.MaxRetry != nil && *q.MaxRetry > maxMaxRetry:
+		return fmt.Errorf("max_retry %d is more than %d, the most that a task can have", *q.MaxRetry, maxMaxRetry)
 	case q.Timeout != nil && *q.Timeout < 0:
 		return fmt.Errorf("timeout %v is less than zero", *q.Timeout)
 	case q.Retention != nil && *q.Retention < 0:
@@ -104,6 +110,16 @@ func (r *Rules) Known(queue string) bool {
 	}
 	_, ok := r.Queues[queue]
 	return ok
+}
+
+// Reserved reports whether the service itself answers at a path, or below it.
+func Reserved(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch first {
+	case "v1", "metrics", "healthz", "readyz", "openapi.json":
+		return true
+	}
+	return false
 }
 
 // CheckQueueName tells why a queue cannot have this name.

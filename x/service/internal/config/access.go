@@ -11,13 +11,14 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/service"
+	"github.com/asynq-go/asynq/x/service/internal/api"
 	"github.com/asynq-go/asynq/x/web"
 )
 
 func (d *decoder) tls(n *yaml.Node, to *service.TLS) {
 	there := d.mapping(n, fields{"cert": path{&to.CertFile}, "key": path{&to.KeyFile}, "client_ca": path{&to.ClientCAFile}})
 	switch {
-	case to.CertFile == "" || to.KeyFile == "":
+	case there["cert"] == nil || there["key"] == nil:
 		d.wrong(n, "TLS needs both a certificate and its key: give cert and key")
 	default:
 		if _, err := tls.LoadX509KeyPair(to.CertFile, to.KeyFile); err != nil {
@@ -31,9 +32,9 @@ func (d *decoder) tls(n *yaml.Node, to *service.TLS) {
 
 func (d *decoder) limits(n *yaml.Node, to *service.Limits) {
 	there := d.mapping(n, fields{
-		"max_body": size{&to.MaxBody}, "max_batch": &to.MaxBatch, "max_take": &to.MaxTake, "max_wait": &to.MaxWait,
-		"max_waiting": &to.MaxWaiting, "rate_per_token": &to.RatePerToken, "burst": &to.Burst,
-		"lease_duration": &to.LeaseDuration, "shutdown_timeout": &to.ShutdownTimeout,
+		"max_body": bound{size{&to.MaxBody}}, "max_batch": bound{&to.MaxBatch}, "max_take": bound{&to.MaxTake}, "max_wait": bound{&to.MaxWait},
+		"max_waiting": bound{&to.MaxWaiting}, "rate_per_token": bound{&to.RatePerToken}, "burst": bound{&to.Burst},
+		"lease_duration": bound{&to.LeaseDuration}, "shutdown_timeout": bound{&to.ShutdownTimeout},
 	})
 	for key, negative := range map[string]bool{
 		"max_batch": to.MaxBatch < 0, "max_take": to.MaxTake < 0, "max_waiting": to.MaxWaiting < 0, "rate_per_token": to.RatePerToken < 0, "burst": to.Burst < 0,
@@ -41,6 +42,9 @@ func (d *decoder) limits(n *yaml.Node, to *service.Limits) {
 		if negative {
 			d.wrong(there[key], "it is less than zero")
 		}
+	}
+	if at := there["lease_duration"]; to.LeaseDuration > 0 && to.LeaseDuration < service.MinLeaseDuration {
+		d.wrong(at, "%s is too short: workers must get round to extending, so at least %v", at.Value, service.MinLeaseDuration)
 	}
 	if to.MaxTake > 500 {
 		d.wrong(there["max_take"], "at most 500 tasks can be taken at once")
@@ -57,7 +61,7 @@ func (d *decoder) tokens(n *yaml.Node) (tokens []service.Token) {
 		before := len(d.errs)
 		there := d.mapping(n, fields{
 			"name": &t.Name, "secret": secret{&t.Secret}, "sha256": &t.SHA256, "env": &fromEnv, "file": &fromFile,
-			"scopes": &scopes, "queues": &t.Queues, "rate": &t.Rate, "burst": &t.Burst,
+			"scopes": &scopes, "queues": &t.Queues, "rate": bound{&t.Rate}, "burst": bound{&t.Burst},
 		})
 		sources := 0
 		for _, key := range []string{"secret", "sha256", "env", "file"} {
@@ -127,7 +131,7 @@ func (d *decoder) ui(n *yaml.Node, redis asynq.RedisConnOpt) *web.Options {
 		return o
 	}
 	before := len(d.errs)
-	d.mapping(n, fields{
+	there := d.mapping(n, fields{
 		"path": &o.RootPath, "read_only": &o.ReadOnly, "prometheus": &o.PrometheusAddress, "origins": &o.Origins,
 		"anonymous": func(n *yaml.Node) { o.Anonymous = d.role(n) },
 		"users": func(n *yaml.Node) {
@@ -138,6 +142,9 @@ func (d *decoder) ui(n *yaml.Node, redis asynq.RedisConnOpt) *web.Options {
 			})
 		},
 	})
+	if at := there["path"]; at != nil && api.Reserved(o.RootPath) {
+		d.wrong(at, "the service itself answers at %s: choose another path, such as /ui", o.RootPath)
+	}
 	if len(d.errs) == before && redis != nil {
 		d.joined(n, o.Check())
 	}

@@ -25,7 +25,7 @@ func (d *decoder) command(n *yaml.Node) hosted.Command {
 	output, input, others := "stdout", "none", "retry"
 	there := d.mapping(n, fields{
 		"queue": &c.Queue, "path": &c.Path, "args": &c.Args, "separator": &c.Separator, "dir": &c.Dir, "user": &c.User,
-		"timeout": &c.Timeout, "grace": &c.Grace, "max_output": size{&kept}, "output": &output, "stdin": &input,
+		"timeout": &c.Timeout, "grace": bound{&c.Grace}, "max_output": bound{size{&kept}}, "output": &output, "stdin": &input,
 		"env": func(n *yaml.Node) { c.Env = d.pairs(n) },
 		"params": func(n *yaml.Node) {
 			d.list(n, func(_ int, n *yaml.Node) {
@@ -36,7 +36,7 @@ func (d *decoder) command(n *yaml.Node) hosted.Command {
 		},
 		"list": func(n *yaml.Node) {
 			c.List = new(hosted.List)
-			d.mapping(n, withRule(&c.List.Rule, fields{"max": &c.List.Max}))
+			d.mapping(n, withRule(&c.List.Rule, fields{"max": bound{&c.List.Max}}))
 		},
 		"exit": func(n *yaml.Node) {
 			d.mapping(n, fields{"done": &c.Exit.Done, "retry": &c.Exit.Retry, "archive": &c.Exit.Archive, "others": &others})
@@ -73,7 +73,7 @@ func (d *decoder) command(n *yaml.Node) hosted.Command {
 }
 
 func withRule(r *hosted.Rule, f fields) fields {
-	f["pattern"], f["allowed"], f["max_length"], f["allow_dash"] = &r.Pattern, &r.Allowed, &r.MaxLength, &r.AllowDash
+	f["pattern"], f["allowed"], f["max_length"], f["allow_dash"] = &r.Pattern, &r.Allowed, bound{&r.MaxLength}, &r.AllowDash
 	return f
 }
 

@@ -85,7 +85,7 @@ func load(name string, env func(string) (string, bool)) (*File, error) {
 	case errors.As(err, &second):
 		return nil, Errors{place(name, second.node, "a second document begins here: one file is one configuration")}
 	case err != nil:
-		return nil, Errors{syntaxError(name, err)}
+		return nil, Errors{syntaxError(name, content, err)}
 	}
 	f := &File{Path: name}
 	d.root(f, root)

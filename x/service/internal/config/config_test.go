@@ -231,6 +231,55 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// What is wrong is told once, at its place: what stands in for a value that cannot be read is not judged as well.
+func TestErrorsAreToldOnce(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"queues: {a: {timeout: -5s}}":                                                 {"3:23: -5s is less than zero"},
+		"queues: {a: {max_retry: 2147483648}}":                                        {`3:13: queue "a": max_retry 2147483648 is more than`},
+		"queues: {a: {weight: 0}}":                                                    {"3:22: 0 would mean the default"},
+		"hosted: {concurrency: many}":                                                 {`3:23: "many" is no whole number`},
+		"listen: [a]":                                                                 {"3:9: here must be a single value"},
+		"ui: {anonymous: [a]}":                                                        {"3:17: here must be a single value"},
+		"ui: {path: /v1, anonymous: viewer}":                                          {"3:12: the service itself answers at /v1"},
+		"ui: {path: /v1/x, anonymous: viewer}":                                        {"3:12: the service itself answers at /v1/x"},
+		"ui: {path: /metrics, anonymous: viewer}":                                     {"3:12: the service itself answers at /metrics"},
+		"tls: {cert: [a], key: b}":                                                    {"3:13: here must be a single value"},
+		"limits: {lease_duration: 1ms}":                                               {"3:26: 1ms is too short"},
+		"limits: {lease_duration: 999ms}":                                             {"3:26: 999ms is too short"},
+		"limits: {max_wait: 0s, max_body: 0, burst: 0}":                               {"3:20: 0s would mean the default", "3:34: 0 would", "3:44: 0 would"},
+		"limits: {rate_per_token: 0.0, max_take: 0}":                                  {"3:26: 0.0 would", "3:41: 0 would"},
+		"hosted: {http: {allow_networks: [[a]]}}":                                     {"3:34: here must be a single value"},
+		"hosted: {cmd: {commands: {a: {path: [b]}}}}":                                 {"3:37: here must be a single value"},
+		"hosted: {cmd: {commands: {a: {path: /bin/true, grace: -1s}}}}":               {"3:55: -1s is less than zero"},
+		"hosted: {cmd: {commands: {a: {path: /bin/true, grace: 0s, max_output: 0}}}}": {"3:55: 0s would", "3:71: 0 would"},
+		"hosted: {http: {endpoints: {a: {url: 'https://x', secret: '${NONE}'}}}}":     {`3:59: the environment variable "NONE"`},
+		"hosted: {http: {endpoints: {a: {url: 'https://x', secret: '${SHOP_TOKEN}', timeout: [1s]}}}}": {"3:85: here must be a single value"},
+		"listen: \"*x\" # *x\nqueues:\n  a: *x\n":                                                      {"5:6: this is no YAML: unknown anchor 'x'"},
+		"queues: {a: { timeout: *xx, weight: *x }}\n":                                                  {"3:24: this is no YAML: unknown anchor 'xx'"},
+	} {
+		_, err := load(write(t, least+text), env)
+		var got Errors
+		_ = errors.As(err, &got)
+		if len(got) != len(want) {
+			t.Errorf("%s: %d errors, want %d: %v", text, len(got), len(want), err)
+			continue
+		}
+		for i, issue := range got {
+			if told := strings.TrimPrefix(issue.String(), issue.File+":"); !strings.HasPrefix(told, want[i]) {
+				t.Errorf("%s: got %s, want %s", text, told, want[i])
+			}
+		}
+	}
+	_, err := load(write(t, "redis: 5\ntokens: 5\n"), env)
+	if got := strings.Count(err.Error(), "\n") + 1; got != 2 {
+		t.Errorf("%d errors: %v", got, err)
+	}
+	if _, err := load(write(t, least+"limits: {lease_duration: 1s}\nqueues: {a: {max_run: 0, timeout: 0s, max_retry: 0}}\nui: {path: /v1x, anonymous: viewer}\n"), env); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	name := write(t, "")

@@ -22,8 +22,9 @@ type decoder struct {
 	env      func(string) (string, bool)
 	errs     []Issue
 	warnings []Issue
-	literal  []*yaml.Node // secrets that stand in the file itself
-	values   int          // that were read, those of aliases each time
+	literal  []*yaml.Node        // secrets that stand in the file itself
+	unread   map[*yaml.Node]bool // values that are none of their kind: whatever stands in for them is not judged as well
+	values   int                 // that were read, those of aliases each time
 }
 
 // maxValues is how many values a file may have. A short file can have any number, by aliases of long lists.
@@ -44,11 +45,24 @@ type fields map[string]any
 type (
 	secret struct{ to *string } // may come from the environment or a file, and is never told
 	size   struct{ to *int64 }  // bytes, as in 64KiB
+	bound  struct{ to any }     // zero stands for a default further on, and is refused: who writes it means something else
 	path   struct{ to *string } // of a file, relative to this one
 )
 
+// wrong tells what is wrong with a value, unless it could not even be read: that was told.
 func (d *decoder) wrong(n *yaml.Node, format string, args ...any) {
-	d.errs = append(d.errs, place(d.file, n, fmt.Sprintf(format, args...)))
+	if !d.unread[n] {
+		d.errs = append(d.errs, place(d.file, n, fmt.Sprintf(format, args...)))
+	}
+}
+
+// misread tells why a value cannot be read.
+func (d *decoder) misread(n *yaml.Node, format string, args ...any) {
+	d.wrong(n, format, args...)
+	if d.unread == nil {
+		d.unread = make(map[*yaml.Node]bool)
+	}
+	d.unread[n] = true
 }
 
 func (d *decoder) warn(n *yaml.Node, format string, args ...any) {
@@ -80,7 +94,7 @@ func (d *decoder) each(n *yaml.Node, do func(key string, at, value *yaml.Node)) 
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		d.wrong(n, "here must be keys with values, not %s", kindOf(n))
+		d.misread(n, "here must be keys with values, not %s", kindOf(n))
 		return
 	}
 	seen := make(map[string]int)
@@ -125,7 +139,7 @@ func (d *decoder) list(n *yaml.Node, do func(i int, n *yaml.Node)) {
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		d.wrong(n, "here must be a list, as in [a, b], not %s", kindOf(n))
+		d.misread(n, "here must be a list, as in [a, b], not %s", kindOf(n))
 		return
 	}
 	for i, item := range n.Content {
@@ -154,6 +168,8 @@ func (d *decoder) value(n *yaml.Node, to any) {
 			d.value(n, &number)
 			*to = append(*to, number)
 		})
+	case bound:
+		d.bound(n, to.to)
 	case **int:
 		*to = new(int)
 		d.value(n, *to)
@@ -165,20 +181,40 @@ func (d *decoder) value(n *yaml.Node, to any) {
 	}
 }
 
+func (d *decoder) bound(n *yaml.Node, to any) {
+	d.value(n, to)
+	var zero bool
+	switch to := to.(type) {
+	case *int:
+		zero = *to == 0
+	case *float64:
+		zero = *to == 0
+	case *time.Duration:
+		zero = *to == 0
+	case size:
+		zero = *to.to == 0
+	default:
+		panic(fmt.Sprintf("config: no bound is a %T", to))
+	}
+	if zero {
+		d.wrong(n, "%s would mean the default: leave the key out for that, or give more than zero", n.Value)
+	}
+}
+
 // tags are those that the parser gives to values that say none.
 var tags = []string{"!!str", "!!int", "!!float", "!!bool", "!!timestamp"}
 
 func (d *decoder) scalar(n *yaml.Node, to any) {
 	if n.Kind != yaml.ScalarNode {
-		d.wrong(n, "here must be a single value, not %s", kindOf(n))
+		d.misread(n, "here must be a single value, not %s", kindOf(n))
 		return
 	}
 	if null(n) {
-		d.wrong(n, "the value is missing: give one, or leave the key out")
+		d.misread(n, "the value is missing: give one, or leave the key out")
 		return
 	}
 	if !slices.Contains(tags, n.Tag) {
-		d.wrong(n, "the tag %.50s is not understood here: leave it out", n.Tag)
+		d.misread(n, "the tag %.50s is not understood here: leave it out", n.Tag)
 		return
 	}
 	switch to := to.(type) {
@@ -190,34 +226,39 @@ func (d *decoder) scalar(n *yaml.Node, to any) {
 		*to.to = d.secret(n)
 	case *bool:
 		if n.Tag != "!!bool" || !strings.EqualFold(n.Value, "true") && !strings.EqualFold(n.Value, "false") {
-			d.wrong(n, "%.50q is neither true nor false", n.Value)
+			d.misread(n, "%.50q is neither true nor false", n.Value)
+			return
 		}
 		*to = strings.EqualFold(n.Value, "true")
 	case *int:
 		number, err := strconv.Atoi(n.Value)
 		if n.Tag != "!!int" || err != nil {
-			d.wrong(n, "%.50q is no whole number", n.Value)
+			d.misread(n, "%.50q is no whole number", n.Value)
+			return
 		}
 		*to = number
 	case *float64:
 		number, err := strconv.ParseFloat(n.Value, 64)
 		if n.Tag != "!!int" && n.Tag != "!!float" || err != nil || math.IsInf(number, 0) || math.IsNaN(number) {
-			d.wrong(n, "%.50q is no number", n.Value)
+			d.misread(n, "%.50q is no number", n.Value)
+			return
 		}
 		*to = number
 	case *time.Duration:
 		length, err := time.ParseDuration(n.Value)
 		switch {
 		case err != nil:
-			d.wrong(n, "%.50q is no length of time: write it with a unit, as in 30s, 5m or 1h30m", n.Value)
+			d.misread(n, "%.50q is no length of time: write it with a unit, as in 30s, 5m or 1h30m", n.Value)
 		case length < 0:
-			d.wrong(n, "%s is less than zero", n.Value)
+			d.misread(n, "%s is less than zero", n.Value)
+		default:
+			*to = length
 		}
-		*to = length
 	case size:
 		bytes, ok := parseSize(n.Value)
 		if !ok {
-			d.wrong(n, "%.50q is no size: write the number of bytes, or as in 64KiB or 8MiB", n.Value)
+			d.misread(n, "%.50q is no size: write the number of bytes, or as in 64KiB or 8MiB", n.Value)
+			return
 		}
 		*to.to = bytes
 	default:
@@ -254,7 +295,7 @@ func (d *decoder) secret(n *yaml.Node) string {
 func (d *decoder) secretEnv(n *yaml.Node, name string) string {
 	value, ok := d.env(name)
 	if !ok || value == "" {
-		d.wrong(n, "the environment variable %q is not set, or empty", name)
+		d.misread(n, "the environment variable %q is not set, or empty", name)
 	}
 	return value
 }
@@ -263,16 +304,16 @@ func (d *decoder) secretFile(n *yaml.Node, name string) string {
 	name = d.path(name)
 	info, err := os.Stat(name)
 	if err != nil {
-		d.wrong(n, "the secret cannot be read: %v", err)
+		d.misread(n, "the secret cannot be read: %v", err)
 		return ""
 	}
 	if !info.Mode().IsRegular() || info.Size() > 64<<10 {
-		d.wrong(n, "%s is no file of at most 64 KiB", name)
+		d.misread(n, "%s is no file of at most 64 KiB", name)
 		return ""
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		d.wrong(n, "the secret cannot be read: %v", err)
+		d.misread(n, "the secret cannot be read: %v", err)
 		return ""
 	}
 	if info.Mode().Perm()&0o007 != 0 {
@@ -280,7 +321,7 @@ func (d *decoder) secretFile(n *yaml.Node, name string) string {
 	}
 	value := strings.TrimRight(string(text), "\r\n")
 	if value == "" {
-		d.wrong(n, "%s is empty", name)
+		d.misread(n, "%s is empty", name)
 	}
 	return value
 }

@@ -96,8 +96,8 @@ func (d *decoder) endpoint(n *yaml.Node) hosted.Endpoint {
 	var response int64
 	answers := "archive"
 	there := d.mapping(n, fields{
-		"queue": &e.Queue, "url": &e.URL, "timeout": &e.Timeout, "max_response": size{&response}, "max_redirects": &e.MaxRedirects,
-		"snooze_when_busy": &e.SnoozeWhenBusy, "max_retry_after": &e.MaxRetryAfter, "client_errors": &answers,
+		"queue": &e.Queue, "url": &e.URL, "timeout": bound{&e.Timeout}, "max_response": bound{size{&response}}, "max_redirects": &e.MaxRedirects,
+		"snooze_when_busy": &e.SnoozeWhenBusy, "max_retry_after": bound{&e.MaxRetryAfter}, "client_errors": &answers,
 		"secret": func(n *yaml.Node) {
 			if n.Kind != yaml.SequenceNode {
 				e.Secrets = append(e.Secrets, "")

@@ -17,7 +17,7 @@ func (d *decoder) queues(n *yaml.Node) map[string]service.QueueConfig {
 		}
 		var q service.QueueConfig
 		d.mapping(n, fields{
-			"max_run": &q.MaxRun, "in_order": &q.InOrder, "weight": &q.Weight, "max_retry": &q.MaxRetry, "timeout": &q.Timeout, "retention": &q.Retention,
+			"max_run": &q.MaxRun, "in_order": &q.InOrder, "weight": bound{&q.Weight}, "max_retry": &q.MaxRetry, "timeout": &q.Timeout, "retention": &q.Retention,
 		})
 		if err := q.Check(); err != nil {
 			d.wrong(n, "queue %q: %v", name, err)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -62,14 +64,31 @@ func (h *HTTP) Reaches(addr netip.Addr) bool {
 	return (&firewall{allowed: h.AllowNetworks}).allows(addr)
 }
 
+// dial connects to any address of a name that is allowed. The error is errAddress only if none is: the dialer tells the first error, and
+// that another address does not answer now is no reason to give up.
+func (f *firewall) dial(ctx context.Context, dialer *net.Dialer, network, address string) (net.Conn, error) {
+	passed := new(atomic.Bool)
+	conn, err := dialer.DialContext(context.WithValue(ctx, passedKey{}, passed), network, address)
+	if passed.Load() && errors.Is(err, errAddress) {
+		return nil, errors.New("the addresses that are allowed do not answer, and others are not allowed: " + err.Error())
+	}
+	return conn, err
+}
+
+// passedKey is the key of what control sets when it has let an attempt through.
+type passedKey struct{}
+
 // control is for net.Dialer.ControlContext, which gets the address of each attempt to connect.
-func (f *firewall) control(_ context.Context, network, address string, _ syscall.RawConn) error {
+func (f *firewall) control(ctx context.Context, network, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	switch {
 	case err != nil || (network != "tcp4" && network != "tcp6"):
 		return fmt.Errorf("%s %s: %w", network, address, errAddress)
 	case !f.allows(to.Addr()):
 		return fmt.Errorf("%s: %w", to.Addr(), errAddress)
+	}
+	if passed, ok := ctx.Value(passedKey{}).(*atomic.Bool); ok {
+		passed.Store(true)
 	}
 	return nil
 }

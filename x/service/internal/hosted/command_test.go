@@ -293,6 +293,35 @@ func TestTermComesFirst(t *testing.T) {
 	}
 }
 
+// Work that was broken off is not done, even if the program says so.
+func TestStoppedIsNotDone(t *testing.T) {
+	t.Parallel()
+	const path, wait = "echo half; trap 'exit %d' TERM; echo $$ >>\"$1\"; ", "while :; do sleep 0.02; done"
+	p := newPids(t)
+	args := []string{p.path}
+	said := strings.Replace(path, "%d", "0", 1) + wait
+	s := newSite(t, Config{Commands: map[string]Command{
+		"late":     {Args: args, Path: script(t, said), Timeout: 300 * time.Millisecond},
+		"canceled": {Args: args, Path: script(t, said)},
+		"listed":   {Args: args, Path: script(t, strings.Replace(path, "%d", "3", 1)+"echo why >&2; "+wait), Exit: Exit{Done: []int{3}}},
+	}})
+	for typename, want := range map[string]string{
+		"late": "run.sh was stopped: it was not done within 300ms (exit status 0): half", "canceled": "(exit status 0): half", "listed": "(exit status 3): half  why",
+	} {
+		info := s.enqueue(typename, "")
+		p.next(t)
+		if typename != "late" {
+			if err := s.inspector.CancelProcessing(info.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		info = s.ended(info)
+		if expect(t, info, asynq.TaskStateRetry, want); string(info.Result) != "half\n" || info.Retried != 1 {
+			t.Errorf("%s: result %q after %d retries", typename, info.Result, info.Retried)
+		}
+	}
+}
+
 // What a program leaves behind ends with it, and does not keep its task waiting.
 func TestNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()
@@ -390,7 +419,7 @@ func TestCanceledBefore(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(asynq.ErrTaskCanceled)
 	cmd := exec.Command("/bin/echo")
-	if err := runGroup(ctx, cmd, nil, time.Second); !errors.Is(err, asynq.ErrTaskCanceled) || cmd.Process != nil {
+	if _, err := runGroup(ctx, cmd, nil, time.Second); !errors.Is(err, asynq.ErrTaskCanceled) || cmd.Process != nil {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package hosted
 
 import (
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -21,6 +22,8 @@ type HTTP struct {
 
 	// CAFile is a PEM file of authorities to trust in place of the system's.
 	CAFile string
+
+	resolver *net.Resolver // nil: the system's
 }
 
 // Endpoint is what tasks of one type are posted to.

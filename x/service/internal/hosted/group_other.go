@@ -21,4 +21,6 @@ type credential struct{}
 
 func lookUp(string) (*credential, error) { return nil, errUnsupported }
 
-func runGroup(context.Context, *exec.Cmd, *credential, time.Duration) error { return errUnsupported }
+func runGroup(context.Context, *exec.Cmd, *credential, time.Duration) (bool, error) {
+	return false, errUnsupported
+}

@@ -56,10 +56,10 @@ func lookUp(name string) (*credential, error) {
 }
 
 // runGroup runs a program in a process group of its own, which ends with it: whatever the program started and left behind is killed. When
-// ctx ends, the group gets a SIGTERM, and a SIGKILL after the grace.
-func runGroup(ctx context.Context, cmd *exec.Cmd, as *credential, grace time.Duration) error {
+// ctx ends, the group gets a SIGTERM, and a SIGKILL after the grace: then stopped is true, however the program ended.
+func runGroup(ctx context.Context, cmd *exec.Cmd, as *credential, grace time.Duration) (stopped bool, err error) {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
 	shutFiles()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: as}
@@ -68,7 +68,7 @@ func runGroup(ctx context.Context, cmd *exec.Cmd, as *credential, grace time.Dur
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
-		return err
+		return false, err
 	}
 	group := -cmd.Process.Pid
 	ended := make(chan struct{})
@@ -79,6 +79,12 @@ func runGroup(ctx context.Context, cmd *exec.Cmd, as *credential, grace time.Dur
 			return
 		case <-ctx.Done():
 		}
+		select {
+		case <-ended: // it came first: what is done is done
+			return
+		default:
+		}
+		stopped = true
 		_ = syscall.Kill(group, syscall.SIGTERM)
 		late := time.NewTimer(grace)
 		defer late.Stop()
@@ -88,9 +94,10 @@ func runGroup(ctx context.Context, cmd *exec.Cmd, as *credential, grace time.Dur
 			_ = syscall.Kill(group, syscall.SIGKILL)
 		}
 	})
-	return reap(cmd, func() {
+	err = reap(cmd, func() {
 		close(ended)
 		killer.Wait()
 		_ = syscall.Kill(group, syscall.SIGKILL) // fails where nothing is left
 	})
+	return stopped, err
 }

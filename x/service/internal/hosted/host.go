@@ -41,16 +41,22 @@ func (c *Config) Grace() time.Duration {
 type Host struct {
 	opt asynq.RedisConnOpt
 	log *slog.Logger
-	set atomic.Pointer[Set]
 
 	mu       sync.Mutex
 	closed   bool
 	settings Settings
-	server   *asynq.Server  // nil: nothing is hosted
+	staff    *staff         // nil: nothing is hosted
 	former   sync.WaitGroup // servers whose last tasks are at work
 	working  sync.WaitGroup // handlers
 	patience context.Context
 	hurry    context.CancelFunc
+}
+
+// staff is a server and what it carries out. What a former one takes while the next one starts, it does by its own set: the next one's
+// may not have the type any more.
+type staff struct {
+	server *asynq.Server
+	set    atomic.Pointer[Set]
 }
 
 // NewHost makes a host that takes nothing before Apply.
@@ -60,52 +66,52 @@ func NewHost(opt asynq.RedisConnOpt, log *slog.Logger) *Host {
 	return h
 }
 
-// Apply lets the host go by another configuration. Tasks at work end by the one that they began with; not one is stopped or lost.
+// Apply lets the host go by another configuration. Tasks at work end by the one that they began with; not one is stopped or lost. The
+// host closes the set, also where there is an error.
 func (h *Host) Apply(set *Set, s Settings) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
+		set.Close()
 		return errors.New("the host was shut down")
 	}
-	if h.server != nil && h.settings.equal(&s) {
-		h.replace(set)
+	if h.staff != nil && h.settings.equal(&s) {
+		h.staff.set.Swap(set).Close()
 		return nil
 	}
-	var next *asynq.Server
+	var next *staff
 	if len(s.Weights) > 0 {
-		next = asynq.NewServer(h.opt, asynq.Config{
+		next = &staff{server: asynq.NewServer(h.opt, asynq.Config{
 			Concurrency: s.Concurrency, Queues: s.Weights, QueueConcurrency: s.Limits, StuckGracePeriod: s.Grace,
 			Logger: asynq.NewSlogLogger(h.log), LogLevel: asynq.InfoLevel,
-		})
-	}
-	h.replace(set) // before the first task of the new server
-	if next != nil {
-		if err := next.Start(asynq.HandlerFunc(h.process)); err != nil {
+		})}
+		next.set.Store(set)
+		if err := next.server.Start(h.handler(next)); err != nil {
+			set.Close()
 			return err
 		}
+	} else {
+		set.Close()
 	}
-	if before := h.server; before != nil {
-		before.Stop()
+	if before := h.staff; before != nil {
+		before.server.Stop()
 		h.former.Go(func() {
-			if err := before.ShutdownContext(h.patience); err != nil {
+			if err := before.server.ShutdownContext(h.patience); err != nil {
 				h.log.Warn("hosted tasks of the former configuration did not end in order", "error", err)
 			}
+			before.set.Load().Close()
 		})
 	}
-	h.server, h.settings = next, s
+	h.staff, h.settings = next, s
 	return nil
 }
 
-func (h *Host) replace(set *Set) {
-	if before := h.set.Swap(set); before != nil {
-		before.Close()
-	}
-}
-
-func (h *Host) process(ctx context.Context, t *asynq.Task) error {
-	h.working.Add(1)
-	defer h.working.Done()
-	return h.set.Load().ProcessTask(ctx, t)
+func (h *Host) handler(by *staff) asynq.Handler {
+	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
+		h.working.Add(1)
+		defer h.working.Done()
+		return by.set.Load().ProcessTask(ctx, t)
+	})
 }
 
 // Shutdown takes no more tasks, and waits for those at work until ctx ends. The rest is stopped, and goes back to the front of its queue.
@@ -119,8 +125,8 @@ func (h *Host) Shutdown(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, h.hurry)
 	defer stop()
 	var err error
-	if h.server != nil {
-		err = h.server.ShutdownContext(ctx)
+	if h.staff != nil {
+		err = h.staff.server.ShutdownContext(ctx)
 	}
 	h.former.Wait()
 	// What is stopped has its grace: a command must not outlive the service.
@@ -137,8 +143,8 @@ func (h *Host) Shutdown(ctx context.Context) error {
 		err = errors.Join(err, errors.New("hosted tasks do not end"))
 	}
 	h.hurry()
-	if set := h.set.Load(); set != nil {
-		set.Close()
+	if h.staff != nil {
+		h.staff.set.Load().Close()
 	}
 	return err
 }

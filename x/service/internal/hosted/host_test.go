@@ -4,6 +4,8 @@ package hosted
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -90,30 +92,83 @@ func TestApplyWhileWorking(t *testing.T) {
 		s.apply(h, change.concurrency, before)
 	}
 	s.apply(h, 1, Config{}) // nothing is hosted any more
-	if h.server != nil {
+	if h.staff != nil {
 		t.Error("there is a server for nothing")
 	}
+}
+
+// Tasks of a type that comes and goes with each configuration are carried out while it is there, and wait otherwise: not one meets a
+// configuration that does not have it.
+func TestApplyUnderLoad(t *testing.T) {
+	t.Parallel()
+	s, h := hosting(t)
+	calls := make(chan struct{}, 10000)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls <- struct{}{} }))
+	t.Cleanup(server.Close)
+	network := HTTP{AllowNetworks: loopback}
+	with := Config{HTTP: network, Endpoints: map[string]Endpoint{"always": {URL: server.URL}, "at times": {URL: server.URL}}}
+	without := Config{HTTP: network, Endpoints: map[string]Endpoint{"always": {URL: server.URL}}}
+	s.apply(h, 4, with)
+	enough, ended := make(chan struct{}), make(chan struct{})
+	var tasks []*asynq.TaskInfo
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-enough:
+				return
+			default:
+			}
+			for _, typename := range []string{"always", "at times"} {
+				info, err := s.client.Enqueue(asynq.NewTask(typename, nil), asynq.Queue(typename), asynq.Retention(time.Hour))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				tasks = append(tasks, info)
+			}
+		}
+	}()
+	for range 30 {
+		for _, c := range []Config{without, with} {
+			s.apply(h, 4, c)
+			for range 5 {
+				<-calls
+			}
+		}
+	}
+	close(enough)
+	<-ended
+	for _, info := range tasks {
+		if info = s.ended(info); info.State != asynq.TaskStateCompleted || info.Retried > 0 {
+			t.Fatalf("a task is %v after %d failures: %s", info.State, info.Retried, info.LastErr)
+		}
+	}
+	t.Logf("%d tasks", len(tasks))
 }
 
 // A command that does not end in time is stopped when the service ends, and its task is pending again.
 func TestShutdownStopsCommands(t *testing.T) {
 	t.Parallel()
-	s, h := hosting(t)
-	p := newPids(t)
-	s.apply(h, 2, Config{Commands: map[string]Command{"cmd": {
-		Grace: 50 * time.Millisecond, Args: []string{p.path}, Path: script(t, `trap "" TERM; sleep 1000 & echo $! >>"$1"; echo $$ >>"$1"; while :; do wait; done`),
-	}}})
-	info := s.enqueue("cmd", "")
-	child, self := p.next(t), p.next(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_ = h.Shutdown(ctx) // says that it did not end in order
-	for _, pid := range []int{child, self} {
-		gone(t, pid)
-	}
-	now, err := s.inspector.GetTaskInfo(info.Queue, info.ID)
-	if err != nil || now.State != asynq.TaskStatePending || now.Retried != 0 {
-		t.Errorf("got %+v, %v; want it pending", now, err)
+	for _, trap := range []string{"", "exit 0"} { // one does not end on SIGTERM, the other one says then that it is done
+		s, h := hosting(t)
+		p := newPids(t)
+		s.apply(h, 2, Config{Commands: map[string]Command{"cmd": {
+			Grace: 500 * time.Millisecond, Args: []string{p.path},
+			Path: script(t, `trap "`+trap+`" TERM; sleep 1000 & echo $! >>"$1"; echo $$ >>"$1"; while :; do wait; done`),
+		}}})
+		info := s.enqueue("cmd", "")
+		child, self := p.next(t), p.next(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = h.Shutdown(ctx) // says that it did not end in order
+		for _, pid := range []int{child, self} {
+			gone(t, pid)
+		}
+		now, err := s.inspector.GetTaskInfo(info.Queue, info.ID)
+		if err != nil || now.State != asynq.TaskStatePending || now.Retried != 0 {
+			t.Errorf("trap %q: got %+v, %v; want it pending", trap, now, err)
+		}
 	}
 }
 
@@ -122,7 +177,7 @@ const childVariable = "ASYNQ_TEST_HOSTED_CHILD"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childVariable); path != "" {
-		_ = runGroup(context.Background(), exec.Command("/bin/sh", "-c", `echo $$ >>"$0"; exec sleep 1000`, path), nil, time.Second)
+		_, _ = runGroup(context.Background(), exec.Command("/bin/sh", "-c", `echo $$ >>"$0"; exec sleep 1000`, path), nil, time.Second)
 		return
 	}
 	os.Exit(m.Run())

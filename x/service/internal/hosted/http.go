@@ -26,9 +26,11 @@ import (
 // back.
 func newClient(h *HTTP) (*http.Client, error) {
 	wall := &firewall{allowed: h.AllowNetworks}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, ControlContext: wall.control}
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Resolver: h.resolver, ControlContext: wall.control}
 	transport := &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return wall.dial(ctx, dialer, network, address)
+		},
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxIdleConnsPerHost:    16,

@@ -76,12 +76,28 @@ func (c *command) ProcessTask(ctx context.Context, t *asynq.Task) error {
 		cmd.Stdin = bytes.NewReader(t.Payload())
 	}
 	cmd.WaitDelay = time.Second // for what left the group, and holds the output open
-	err = runGroup(ctx, cmd, c.as, c.Grace)
+	stopped, err := runGroup(ctx, cmd, c.as, c.Grace)
 	if cmd.ProcessState == nil {
 		return fmt.Errorf("%s did not start: %w", filepath.Base(c.Path), err)
 	}
 	keep(ctx, t, kept.bytes(), c.log)
+	if stopped {
+		return c.brokenOff(ctx, cmd, kept.bytes(), complaint.bytes())
+	}
 	return c.judge(ctx, cmd, err, complaint.bytes())
+}
+
+// brokenOff is the error of a program that had to be stopped. No exit code makes success of it: many programs that clean up on SIGTERM
+// end with 0, and how much of the work they had done nobody knows.
+func (c *command) brokenOff(ctx context.Context, cmd *exec.Cmd, printed, complaint []byte) error {
+	err := fmt.Errorf("%s was stopped: %w (%s)", filepath.Base(c.Path), context.Cause(ctx), cmd.ProcessState)
+	if !c.WithStderr {
+		printed = slices.Concat(printed, []byte("\n"), complaint)
+	}
+	if text := excerpt(printed, maxStderr); text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	return err
 }
 
 // environment is all that the program sees of the world: what is configured, and whose task it is.
@@ -101,7 +117,7 @@ func (c *command) environment(ctx context.Context, t *asynq.Task) []string {
 	return env
 }
 
-// judge makes an error of how the program ended, or none.
+// judge makes an error of how the program ended by itself, or none.
 func (c *command) judge(ctx context.Context, cmd *exec.Cmd, waited error, complaint []byte) error {
 	code := cmd.ProcessState.ExitCode() // -1 after a signal
 	var exit *exec.ExitError
@@ -109,13 +125,9 @@ func (c *command) judge(ctx context.Context, cmd *exec.Cmd, waited error, compla
 		c.log.WarnContext(ctx, "the output of a command may not be complete", "command", c.Path, "error", waited)
 	}
 	if c.done(code) {
-		return nil // also where the end came together with a cancellation
+		return nil
 	}
-	name := filepath.Base(c.Path)
-	if ctx.Err() != nil {
-		return fmt.Errorf("%s was stopped: %w", name, context.Cause(ctx))
-	}
-	err := fmt.Errorf("%s: %s", name, cmd.ProcessState)
+	err := fmt.Errorf("%s: %s", filepath.Base(c.Path), cmd.ProcessState)
 	if text := excerpt(complaint, maxStderr); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
