@@ -3,7 +3,6 @@ package service_test
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -178,22 +177,4 @@ func TestBodiesThatMeanTwoThings(t *testing.T) {
 			t.Errorf("%s: %s", body, r.body)
 		}
 	}
-}
-
-// Requests that are wrong at the same time have nothing to do with each other: the race detector sees if they have.
-func TestProblemsAtOnce(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, fakeRedis(t), nil)
-	var group sync.WaitGroup
-	for _, field := range []string{"timeout", "retention", "process_at", "deadline"} {
-		group.Go(func() {
-			for range 20 {
-				r, err := s.try(t.Context(), all, "POST", "/v1/tasks", `{"type":"t","`+field+`":"x"}`)
-				if err != nil || r.status != 400 || !strings.Contains(string(r.body), `"/`+field+`"`) {
-					t.Errorf("%s: %v", field, err)
-				}
-			}
-		})
-	}
-	group.Wait()
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"strconv"
-	"unicode/utf16"
 )
 
 // maxDepth is how deep JSON may be nested that goes into an answer as it is. jq 1.6 reads 256 levels, PHP 512 and Python about 1,000.
@@ -26,41 +25,16 @@ func plain(data []byte) bool {
 		case ']', '}':
 			depth--
 		case '"':
-			end, ok := plainString(data, i)
-			if !ok {
+			text := strict{text: data, at: i}
+			raw := text.str()
+			rest := bytes.TrimLeft(data[text.at:], " \t\r\n")
+			if !whole(raw) || bytes.HasPrefix(raw, []byte(`\u0000`)) && bytes.HasPrefix(rest, []byte(":")) {
 				return false
 			}
-			i = end
+			i = text.at - 1
 		}
 	}
 	return true
-}
-
-// plainString is plain for a string or name that begins at a place. It returns the place of its end.
-func plainString(data []byte, begin int) (end int, ok bool) {
-	i, nul := begin+1, false
-	for data[i] != '"' {
-		if data[i] != '\\' {
-			i++
-			continue
-		}
-		r, escaped := codeUnit(data[i:])
-		switch {
-		case !escaped:
-			i += 2
-			continue
-		case utf16.IsSurrogate(r):
-			low, _ := codeUnit(data[i+6:])
-			if utf16.DecodeRune(r, low) == '\uFFFD' {
-				return i, false
-			}
-			i += 6
-		case r == 0 && i == begin+1:
-			nul = true
-		}
-		i += 6
-	}
-	return i, !nul || !bytes.HasPrefix(bytes.TrimLeft(data[i+1:], " \t\r\n"), []byte(":"))
 }
 
 // codeUnit reads an escape such as \u00e4.
