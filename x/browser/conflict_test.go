@@ -35,10 +35,10 @@ func TestEditConflict(t *testing.T) {
 	second.write("textarea[name=payload]", `{"n":3}`)
 	second.click("main button.solid", "Save")
 	second.says("Somebody else has changed the payload meanwhile")
-	second.until(`document.querySelector("[role=alert] pre").innerText === '{"n":2}' && document.querySelector("textarea[name=payload]").value === '{"n":3}'`)
+	second.until(`document.querySelector("section[aria-labelledby=theirs] pre").innerText === '{"n":2}' && document.querySelector("textarea[name=payload]").value === '{"n":3}'`)
 	second.accessible("edit conflict")
 	payload(`{"n":2}`)
-	second.click("main button.solid", "Save")
+	second.click("main button.solid", "Replace theirs with mine")
 	second.says("The task has its new payload.")
 	payload(`{"n":3}`)
 }
