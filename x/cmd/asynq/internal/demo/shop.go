@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	firstNames = []string{"Ada", "Alan", "Barbara", "Claude", "Dennis", "Edsger", "Frances", "Grace", "Hedy", "Ivan", "Jean", "Katherine", "Leslie", "Margaret", "Niklaus", "Radia", "Søren", "Tony", "Yukihiro", "Zoë"}
+	firstNames = []string{"Ada", "Alan", "Barbara", "Clara", "Dennis", "Edsger", "Frances", "Grace", "Hedy", "Ivan", "Jean", "Katherine", "Leslie", "Margaret", "Niklaus", "Radia", "Søren", "Tony", "Yukihiro", "Zoë"}
 	lastNames  = []string{"Adams", "Berg", "Costa", "Dubois", "Eriksson", "Fischer", "García", "Haddad", "Ito", "Jensen", "Kowalski", "Lindqvist", "Müller", "Novák", "O'Brien", "Park", "Rossi", "Şahin", "Tanaka", "Weber"}
 	categories = []string{"books", "garden", "kitchen", "music", "toys"}
 	things     = []string{"kettle", "lamp", "notebook", "headphones", "tent", "chess set", "fern", "teapot", "guitar strings", "blanket"}
