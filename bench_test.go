@@ -3,8 +3,6 @@ package asynq_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,12 +13,13 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/redistest"
+	"github.com/asynq-go/asynq/internal/testenv"
 )
 
 var benchPayload = []byte(strings.Repeat("x", 100))
 
-// BenchmarkProcess drains a queue of b.N no-op tasks at several degrees of concurrency. Beside tasks/s it reports what a task costs:
-// round trips, commands that Redis executed, and CPU time of Redis.
+// BenchmarkProcess drains a queue of b.N no-op tasks at several degrees of concurrency. It reports
+// tasks/s and the costs of a task: round trips, commands executed by Redis, and CPU time of Redis.
 func BenchmarkProcess(b *testing.B) {
 	for _, concurrency := range []int{1, 10, 100, 1000} {
 		b.Run(fmt.Sprintf("concurrency=%d", concurrency), func(b *testing.B) {
@@ -34,7 +33,7 @@ func BenchmarkProcess(b *testing.B) {
 			var left atomic.Int64
 			left.Store(int64(b.N))
 			done := make(chan struct{})
-			srv := asynq.NewServerFromRedisClient(client, asynq.Config{Concurrency: concurrency, Logger: quiet()})
+			srv := asynq.NewServerFromRedisClient(client, asynq.Config{Concurrency: concurrency, Logger: testenv.DiscardLogger()})
 			handler := asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
 				if left.Add(-1) == 0 {
 					close(done)
@@ -56,23 +55,24 @@ func BenchmarkProcess(b *testing.B) {
 	}
 }
 
-// BenchmarkTake drains a queue of b.N tasks by hand, from one goroutine: batches of several sizes are taken and settled.
-func BenchmarkTake(b *testing.B) {
+// BenchmarkReceive drains a queue of b.N tasks from one goroutine, which receives and settles them
+// in batches of several sizes.
+func BenchmarkReceive(b *testing.B) {
 	for _, size := range []int{1, 10, 100, 500} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
 			opt, stats := benchRedis(b)
 			fill(b, opt, b.N)
-			taker := asynq.NewTaker(opt, asynq.TakerConfig{Logger: quiet()})
-			if err := taker.Start(); err != nil {
+			receiver := asynq.NewReceiver(opt, asynq.ReceiverConfig{Logger: testenv.DiscardLogger()})
+			if err := receiver.Start(); err != nil {
 				b.Fatal(err)
 			}
-			defer taker.Shutdown()
+			defer receiver.Shutdown()
 			ctx := context.Background()
 			b.ReportAllocs()
 			before := stats()
 			b.ResetTimer()
 			for left := b.N; left > 0; {
-				leases, err := taker.Take(ctx, min(size, left))
+				leases, err := receiver.Receive(ctx, min(size, left))
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -81,7 +81,7 @@ func BenchmarkTake(b *testing.B) {
 				for i, l := range leases {
 					ends[i].Lease = l
 				}
-				for _, err := range taker.Settle(ctx, ends...) {
+				for _, err := range receiver.Settle(ctx, ends...) {
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -93,7 +93,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkEnqueue puts b.N tasks into a queue from several goroutines, and in batches.
+// BenchmarkEnqueue enqueues b.N tasks from several goroutines, and in batches.
 func BenchmarkEnqueue(b *testing.B) {
 	for _, goroutines := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
@@ -151,11 +151,9 @@ func fill(b *testing.B, opt asynq.RedisConnOpt, n int) {
 	}
 }
 
-func quiet() asynq.Logger { return asynq.NewSlogLogger(slog.New(slog.NewTextHandler(io.Discard, nil))) }
-
-// redisStats is what INFO tells of a server.
+// redisStats are figures from INFO.
 type redisStats struct {
-	commands float64 // those inside of scripts included
+	commands float64 // including those in scripts
 	cpu      float64 // seconds
 }
 
@@ -167,7 +165,7 @@ func (s redisStats) report(b *testing.B, before redisStats) {
 	b.ReportMetric((s.cpu-before.cpu)/n*1e6, "redis-µs/task")
 }
 
-// roundTrips counts what a go-redis client sends and waits for.
+// roundTrips counts the round trips of a go-redis client.
 type roundTrips struct{ atomic.Int64 }
 
 func (r *roundTrips) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -2,64 +2,70 @@ package asynq
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/asynq-go/asynq/internal/batch"
+	"github.com/asynq-go/asynq/internal/inspect"
 	"github.com/asynq-go/asynq/internal/rdb"
-	"github.com/asynq-go/asynq/internal/wire"
+	"github.com/asynq-go/asynq/internal/script"
 )
 
-// Client puts tasks into queues. It is safe for concurrent use; a program needs one.
+// Client enqueues tasks. It is safe for concurrent use; a program usually needs one.
 type Client struct {
-	conn      connection
-	broker    *rdb.Broker
-	combiners sync.Map // lane → *combiner: a queue whose shard is down must not hold up others
+	conn     connection
+	broker   *rdb.Broker
+	batchers sync.Map // lane → *batch.Batcher: an unreachable shard must not block the queues of others
 }
 
-// NewClient returns a client that connects as r says. It panics if r cannot make a connection; whether Redis answers is not known
-// before the first call (see Ping).
-func NewClient(r RedisConnOpt) *Client { return newClient(connect(r)) }
-
-// NewClientFromRedisClient returns a client on a connection that stays the caller's to close. It panics if c is nil.
-func NewClientFromRedisClient(c redis.UniversalClient) *Client { return newClient(connectShared(c)) }
-
-func newClient(conn connection) *Client {
-	broker := rdb.New(conn.client, conn.namespace)
-	broker.Background = func(f func()) { go f() }
-	broker.Patience = conn.patience
+// NewClient returns a client that connects to Redis with the options r. It does not contact Redis;
+// use Ping to check the connection. It panics if r is invalid.
+func NewClient(r RedisConnOpt) *Client {
+	conn := connect(r)
+	broker := conn.enqueuer()
+	broker.RetryBudget = conn.retryBudget
 	return &Client{conn: conn, broker: broker}
 }
 
-// combiner returns the one for the lane of a queue.
-func (c *Client) combiner(queue string) *combiner {
-	lane := c.broker.Lane(queue)
-	if known, ok := c.combiners.Load(lane); ok {
-		return known.(*combiner)
-	}
-	known, _ := c.combiners.LoadOrStore(lane, &combiner{send: c.broker.Enqueue})
-	return known.(*combiner)
+// NewClientFromRedisClient returns a client that uses an existing connection, which the caller
+// remains responsible for closing. It panics if c is nil.
+func NewClientFromRedisClient(c redis.UniversalClient) *Client {
+	return NewClient(SharedRedisClient(c))
 }
 
-// Close closes the connection. It fails if that is not the client's own.
+// batcher returns the batcher for the lane of a queue.
+func (c *Client) batcher(queue string) *batch.Batcher[*rdb.NewTask] {
+	lane := c.broker.Lane(queue)
+	known, ok := c.batchers.Load(lane)
+	if !ok {
+		known, _ = c.batchers.LoadOrStore(lane, newBatcher(c.broker))
+	}
+	return known.(*batch.Batcher[*rdb.NewTask])
+}
+
+// Close closes the connection. It returns an error if the connection is shared, as with
+// NewClientFromRedisClient.
 func (c *Client) Close() error { return c.conn.close("Client") }
 
-// Ping asks Redis for a sign of life.
+// Ping checks the connection to Redis.
 func (c *Client) Ping() error { return c.broker.Ping(context.Background()) }
 
-// Enqueue is EnqueueContext without a deadline.
+// Enqueue is like EnqueueContext with context.Background().
 func (c *Client) Enqueue(task *Task, opts ...Option) (*TaskInfo, error) {
 	return c.EnqueueContext(context.Background(), task, opts...)
 }
 
-// EnqueueContext puts a task into a queue and returns what is known of it then. Options override those that the task was made with.
-// What is wrong with a task or its options is told here, before anything is sent to Redis.
+// EnqueueContext adds task to its queue and returns its initial state. opts override the options of
+// NewTask.
 //
-// The error is ErrDuplicateTask, ErrTaskIDConflict or ErrRedisFull (errors.Is) where Redis refused the task; the task was not
-// enqueued then. If ctx ends first, EnqueueContext returns at once with the cause, and says whether the task may have been
-// enqueued. Values of ctx do not reach the handler: see Header.
+// It returns an error without contacting Redis if the task or an option is invalid. It returns
+// ErrDuplicateTask, ErrTaskIDConflict or ErrRedisFull if Redis rejects the task, which is then not
+// enqueued. If ctx ends first, it returns an error that wraps context.Cause(ctx) and states whether
+// the task may have been enqueued. Values of ctx are not passed to the handler; use Header for
+// that.
 func (c *Client) EnqueueContext(ctx context.Context, task *Task, opts ...Option) (*TaskInfo, error) {
 	if ctx == nil {
 		return nil, errNilContext
@@ -68,23 +74,58 @@ func (c *Client) EnqueueContext(ctx context.Context, task *Task, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.combiner(made.order.Queue).enqueue(ctx, &made.order); err != nil {
+	if err := c.send(ctx, &made.order); err != nil {
 		return nil, publicError(err)
+	}
+	if made.repeated() {
+		infos, errs := c.firstInfos(ctx, []*creation{made})
+		return infos[0], errs[0]
 	}
 	return made.info(), nil
 }
 
-// BatchEnqueueResult is what became of one task of a batch: either TaskInfo or Err is set.
-type BatchEnqueueResult struct {
-	TaskInfo *TaskInfo
-	Err      error
+// firstInfos returns the infos of the tasks that were created first with the idempotency keys of
+// repeated tasks.
+func (c *Client) firstInfos(ctx context.Context, repeated []*creation) ([]*TaskInfo, []error) {
+	names := make([]inspect.TaskName, len(repeated))
+	for i, m := range repeated {
+		names[i] = inspect.TaskName{Queue: m.order.Queue, ID: m.order.Once.FirstID}
+	}
+	infos, errs := make([]*TaskInfo, len(names)), make([]error, len(names))
+	var found []*inspect.TaskInfo
+	var failed []error
+	read := await(ctx, func(ctx context.Context) { found, failed = inspect.New(c.broker).TaskInfos(ctx, names) })
+	for i, t := range names {
+		err := context.Cause(ctx)
+		if read {
+			err = failed[i]
+		}
+		switch {
+		case errors.Is(err, script.ErrTaskGone):
+			infos[i] = &TaskInfo{ID: t.ID, Queue: t.Queue, IsRepeated: true}
+		case err != nil:
+			errs[i] = fmt.Errorf("asynq: task %q was enqueued with this idempotency key, but could not be read: %w", t.ID, err)
+		default:
+			infos[i] = listedTask(found[i])
+			infos[i].IsRepeated = true
+		}
+	}
+	return infos, errs
 }
 
-// BatchEnqueueContext puts any number of tasks into their queues, many in one round trip, and returns the result of each, in the order
-// of the tasks. Options override those that the tasks were made with. Tasks of one queue keep their order.
+// BatchEnqueueResult is the result of enqueueing one task of a batch. Either TaskInfo or Err is
+// set.
+type BatchEnqueueResult struct {
+	TaskInfo *TaskInfo // initial state of the task; nil if it was not enqueued
+	Err      error     // error of EnqueueContext
+}
+
+// BatchEnqueueContext adds any number of tasks to their queues, many per round trip. It returns one
+// result per task, in order. opts apply to all tasks and override the options of NewTask. Tasks of
+// the same queue keep their order.
 //
-// A batch is no transaction: each result stands for itself, with the errors of EnqueueContext. If ctx ends first, it returns at
-// once; the tasks that were not sent by then are not enqueued.
+// A batch is not a transaction: each task succeeds or fails on its own, with the errors of
+// EnqueueContext. If ctx ends first, tasks that have not been sent are not enqueued.
 func (c *Client) BatchEnqueueContext(ctx context.Context, tasks []*Task, opts ...Option) []BatchEnqueueResult {
 	results := make([]BatchEnqueueResult, len(tasks))
 	if ctx == nil {
@@ -100,7 +141,7 @@ func (c *Client) BatchEnqueueContext(ctx context.Context, tasks []*Task, opts ..
 	return results
 }
 
-// batchChunk is how many tasks of a batch are made and sent at a time.
+// batchChunk is the maximum number of tasks of a batch that are prepared and sent at a time.
 const batchChunk = 2000
 
 func (c *Client) enqueueChunk(ctx context.Context, tasks []*Task, opts []Option, results []BatchEnqueueResult) {
@@ -123,51 +164,94 @@ func (c *Client) enqueueChunk(ctx context.Context, tasks []*Task, opts []Option,
 		}
 		return
 	}
+	var repeated []*creation
+	var at []int
 	for i, m := range made {
 		switch {
 		case m == nil:
 		case m.order.Err != nil:
 			results[i].Err = publicError(m.order.Err)
+		case m.repeated():
+			repeated, at = append(repeated, m), append(at, i)
 		default:
 			results[i].TaskInfo = m.info()
 		}
 	}
+	if len(repeated) == 0 {
+		return
+	}
+	infos, errs := c.firstInfos(ctx, repeated)
+	for n, i := range at {
+		results[i] = BatchEnqueueResult{TaskInfo: infos[n], Err: errs[n]}
+	}
 }
 
-// sendChunk sends tasks and waits for Redis, or for the end of ctx: then nothing may be read of the tasks.
+// sendChunk sends tasks and waits for the reply. If it returns an error because ctx has ended, the
+// tasks may still be in use.
 func (c *Client) sendChunk(ctx context.Context, orders []*rdb.NewTask) error {
 	if ctx.Err() != nil {
 		return notEnqueued(ctx)
 	}
+	if !await(ctx, func(ctx context.Context) { c.broker.Enqueue(ctx, orders...) }) {
+		return maybeEnqueued(ctx)
+	}
+	return nil
+}
+
+// await calls f with a context that does not end. It returns false if ctx ends first; f continues.
+func await(ctx context.Context, f func(ctx context.Context)) bool {
 	if ctx.Done() == nil {
-		c.broker.Enqueue(ctx, orders...)
-		return nil
+		f(ctx)
+		return true
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.broker.Enqueue(context.WithoutCancel(ctx), orders...)
+		f(context.WithoutCancel(ctx))
 	}()
 	select {
 	case <-done:
-		return nil
+		return true
 	case <-ctx.Done():
-		return fmt.Errorf("asynq: no answer from Redis, the task may or may not be enqueued: %w", context.Cause(ctx))
+		return false
 	}
 }
 
-// connection is a Redis connection with the namespace to use on it.
-type connection struct {
-	client    redis.UniversalClient
-	namespace wire.Namespace
-	now       func() time.Time // what a client takes for the time
-	shared    bool             // the caller's to close
-	patience  time.Duration    // of enqueue calls, where a failover keeps Redis from answering
+// Every pipeline has a fixed cost, so a second one needs a minimum number of calls while one is in
+// flight. Fewer calls wait for the first to return.
+const (
+	minSecondBatch  = 4
+	fullSecondBatch = 32
+)
+
+// newBatcher returns a batcher, which sends concurrent calls in shared pipelines.
+func newBatcher(broker *rdb.Broker) *batch.Batcher[*rdb.NewTask] {
+	return batch.New(batch.Config[*rdb.NewTask]{
+		Second: minSecondBatch, Full: fullSecondBatch,
+		Send: func(tasks []*rdb.NewTask) { broker.Enqueue(context.Background(), tasks...) },
+	})
 }
 
-func (c connection) close(owner string) error {
-	if c.shared {
-		return fmt.Errorf("asynq: the %s works on a shared Redis connection: close that instead", owner)
+// send sends a task and waits for the reply or the end of ctx. The error states whether the task
+// may have been enqueued.
+func (c *Client) send(ctx context.Context, task *rdb.NewTask) error {
+	sent, err := c.batcher(task.Queue).Do(ctx, task)
+	switch {
+	case err == nil:
+		return task.Err
+	case ctx.Err() == nil:
+		return err
+	case sent:
+		return maybeEnqueued(ctx)
+	default:
+		return notEnqueued(ctx)
 	}
-	return c.client.Close()
+}
+
+func notEnqueued(ctx context.Context) error {
+	return fmt.Errorf("asynq: the task was not enqueued: %w", context.Cause(ctx))
+}
+
+func maybeEnqueued(ctx context.Context) error {
+	return fmt.Errorf("asynq: no reply from Redis, the task may or may not be enqueued: %w", context.Cause(ctx))
 }

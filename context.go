@@ -2,50 +2,42 @@ package asynq
 
 import (
 	"context"
-	"errors"
 
 	"github.com/asynq-go/asynq/internal/worker"
 )
 
-// errNilContext is what methods return that are given a nil context.
-var errNilContext = errors.New("asynq: ctx must not be nil: pass context.Background() if there is no other")
-
-// GetTaskID returns the ID of the task that a handler's context belongs to; ok is false for other contexts.
+// GetTaskID returns the ID of the task that is being processed. It reports false if ctx is not
+// derived from the context of a handler or a lease.
 func GetTaskID(ctx context.Context) (id string, ok bool) {
-	if a := attemptOf(ctx); a != nil {
-		return a.Message.ID, true
-	}
-	return "", false
+	return ofAttempt(ctx, func(a *worker.Attempt) string { return a.Message.ID })
 }
 
-// GetRetryCount returns how many attempts of the task have failed before this one; ok is false for contexts that are not a handler's.
+// GetRetryCount returns the number of failed attempts before the current one. It reports false if
+// ctx is not derived from the context of a handler or a lease.
 func GetRetryCount(ctx context.Context) (n int, ok bool) {
-	if a := attemptOf(ctx); a != nil {
-		return a.Retried, true
-	}
-	return 0, false
+	return ofAttempt(ctx, func(a *worker.Attempt) int { return a.Retried })
 }
 
-// GetMaxRetry returns how many failed attempts the task may have after its first; ok is false for contexts that are not a handler's.
+// GetMaxRetry returns the maximum number of retries of the task. It reports false if ctx is not
+// derived from the context of a handler or a lease.
 func GetMaxRetry(ctx context.Context) (n int, ok bool) {
-	if a := attemptOf(ctx); a != nil {
-		return a.Message.MaxRetry, true
-	}
-	return 0, false
+	return ofAttempt(ctx, func(a *worker.Attempt) int { return a.Message.MaxRetry })
 }
 
-// GetQueueName returns the queue that the task came from; ok is false for contexts that are not a handler's.
+// GetQueueName returns the name of the task's queue. It reports false if ctx is not derived from
+// the context of a handler or a lease.
 func GetQueueName(ctx context.Context) (queue string, ok bool) {
-	if a := attemptOf(ctx); a != nil {
-		return a.Queue, true
-	}
-	return "", false
+	return ofAttempt(ctx, func(a *worker.Attempt) string { return a.Queue })
 }
 
-// attemptOf returns the attempt that a handler's context belongs to, nil for other contexts and where there is none.
-func attemptOf(ctx context.Context) *worker.Attempt {
+// ofAttempt returns a property of the attempt that ctx, which may be nil, belongs to.
+func ofAttempt[T any](ctx context.Context, property func(*worker.Attempt) T) (v T, ok bool) {
 	if ctx == nil {
-		return nil
+		return v, false
 	}
-	return worker.FromContext(ctx)
+	a := worker.FromContext(ctx)
+	if a == nil {
+		return v, false
+	}
+	return property(a), true
 }

@@ -1,24 +1,84 @@
-// Package asynq is a distributed task queue on Redis.
+// Package asynq is a distributed task queue backed by Redis.
 //
-// A [Client] puts a [Task], a type name and a payload, into a queue. A [Server], usually in another process, takes it from there
-// and gives it to a [Handler]; a [ServeMux] finds handlers by the task's type. Tasks can be put off ([ProcessIn], [ProcessAt]),
-// be unique ([Unique]), have deadlines ([Timeout], [Deadline]) and results ([Retention], [Task.ResultWriter]), and are tried
-// again when they fail ([MaxRetry], [Config.RetryDelayFunc], [SkipRetry], [RetryAfter]).
+// A [Client] enqueues a [Task], which has a type and a payload. A [Server], usually in another
+// process, fetches it and calls a [Handler]. Every enqueued task is processed at least once, even
+// if processes crash and connections fail, as long as Redis keeps its data. Handlers should be
+// idempotent: a task runs again if its server crashed, or was disconnected from Redis for longer
+// than [Config.LeaseDuration].
 //
-// # What is promised
+// # Enqueueing tasks
 //
-// A task that Enqueue accepted runs to an outcome at least once, whatever process or connection dies, as long as Redis keeps it.
-// A handler may therefore see a task more than once, and should be idempotent: a task runs again if its server crashed, or was cut
-// off from Redis for longer than [Config.LeaseDuration]. It does not run again just because a connection failed at the wrong
-// moment.
+// [NewClient] returns a Client. [NewTask] creates a task, and [Client.Enqueue] adds it to a queue;
+// [Client.EnqueueContext] takes a context, and [Client.BatchEnqueueContext] enqueues many tasks in
+// few round trips. Options of the task and of the call set:
+//   - where it goes: [Queue], [TaskID], [Header]
+//   - when it runs: [ProcessAt], [ProcessIn]
+//   - its limits: [MaxRetry], [Timeout], [Deadline]
+//   - deduplication: [Unique]
+//   - aggregation with other tasks: [Group]
+//   - how long it is kept with its result: [Retention]
+//
+// The errors are [ErrDuplicateTask], [ErrTaskIDConflict] and [ErrRedisFull].
+//
+// # Processing tasks
+//
+// [NewServer] returns a Server with a [Config]: its concurrency, queues and priorities, timeouts
+// and callbacks. [QueueConfig] limits the concurrency of a queue, or processes its tasks strictly
+// in order. [Server.Run] processes tasks until a signal arrives; [Server.Start], [Server.Stop] and
+// [Server.Shutdown] control a server within a program.
+//
+// A [ServeMux] is a Handler that selects another one by the task's type, with middleware
+// ([ServeMux.Use]). [GetTaskID], [GetRetryCount], [GetMaxRetry] and [GetQueueName] return details
+// of the task from the handler's context, and [Task.ResultWriter] stores its result. A handler that
+// returns an error is retried after a delay ([Config.RetryDelayFunc]). Special errors change that:
+// [SkipRetry], [RevokeTask], [RetryAfter] and [Snooze]. A [GroupAggregator] combines the tasks of a
+// group into one.
+//
+// [ErrorHandler] is called for failed attempts; [IsPanicError] and [ErrHandlerStuck] detect the
+// cause. An [Observer] provides data for metrics and traces, and a [Logger] receives the log.
+//
+// # Scheduling
+//
+// A [Scheduler] enqueues tasks periodically by cron specs ([Scheduler.Register]). Schedulers in the
+// same group ([SchedulerOpts.Group]) enqueue each tick once; [MissedTicks] is the policy for ticks
+// that were missed. A [PeriodicTaskManager] reads the periodic tasks from a
+// [PeriodicTaskConfigProvider].
+//
+// # Receiving tasks without a Handler
+//
+// A [Receiver] is for programs that pull tasks instead of registering a handler. [Receiver.Receive]
+// returns a [Lease] for each task, which the caller extends and settles with [Lease.Complete],
+// [Lease.Fail] or [Lease.Release]. With a [LeaseRef], another process can continue:
+// [Receiver.OpenLease], [Receiver.Settle].
+//
+// # Inspecting
+//
+// An [Inspector] lists and changes queues, tasks, servers and schedulers:
+//   - queues: [Inspector.QueueInfos], [Inspector.PauseQueue], [Inspector.DeleteQueue]
+//   - tasks: [Inspector.ListTasks], [Inspector.Tasks], [Inspector.GetTaskInfo], [TaskFilter]
+//   - changes: [Inspector.RunTask], [Inspector.ArchiveTask], [Inspector.DeleteTask],
+//     [Inspector.RescheduleTask], [Inspector.CancelProcessing], and bulk operations such as
+//     [Inspector.RunTasks]
+//   - transfer: [Inspector.ExportTasks], [Inspector.ImportTasks]
+//   - servers and schedulers: [Inspector.Servers], [Inspector.SchedulerEntries]
+//
+// Package [github.com/asynq-go/asynq/x/doctor] finds inconsistencies in Redis, and repairs them.
+//
+// # Connecting to Redis
+//
+// [RedisClientOpt], [RedisFailoverClientOpt] and [RedisClusterClientOpt] describe a connection to a
+// single server, Redis Sentinel and Redis Cluster; [ParseRedisURI] returns one of them from a URI.
+// Redis 6.2 or later and Valkey are supported. [SharedRedisClient] and constructors such as
+// [NewClientFromRedisClient] use an existing connection. [WithNamespace] separates programs that
+// share a Redis. [ConnectRedis] is for packages that store keys of their own.
+//
+// # Testing
+//
+// Package [github.com/asynq-go/asynq/x/asynqtest] runs tasks against an in-memory Redis, and has
+// assertions for enqueued tasks. [WithClock] sets the clock of a Client.
 //
 // # Compatibility
 //
-// The public API is source-compatible with github.com/hibiken/asynq: a program changes one import path. What is in Redis is
-// compatible too: processes built on either library can share queues. Additions are marked as such.
-//
-// # Redis
-//
-// Redis 6.2 or newer, Valkey, Redis Cluster, Sentinel; and miniredis in tests. See [RedisClientOpt], [RedisFailoverClientOpt],
-// [RedisClusterClientOpt] and [ParseRedisURI].
+// The API is source-compatible with github.com/hibiken/asynq: programs change one import path.
+// Processes that use either library can share queues.
 package asynq

@@ -1,157 +1,266 @@
 package asynq
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
-	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/worker"
 )
 
-// Errors of enqueuing.
+// Errors of enqueueing.
 var (
-	// ErrDuplicateTask says that a task was not enqueued because another one with the same type, payload and queue holds the
-	// uniqueness lock. The other task does the work; there is usually nothing to do.
+	// ErrDuplicateTask means that a task was not enqueued because another task with the same type,
+	// payload and queue holds the uniqueness lock. Usually the caller can ignore it: the other task
+	// does the work.
 	ErrDuplicateTask = errors.New("task already exists")
 
-	// ErrTaskIDConflict says that a task was not enqueued because the queue has a task with this ID, in any state.
+	// ErrTaskIDConflict means that a task was not enqueued because its queue already contains a
+	// task with this ID, in any state.
 	ErrTaskIDConflict = errors.New("task ID conflicts with another task")
 
-	// ErrRedisFull says that Redis refused a new task because it has reached its maxmemory. Tasks that it has are still
-	// processed; enqueue again later, or give Redis more memory.
-	ErrRedisFull = errors.New("asynq: Redis is out of memory and refuses new tasks")
+	// ErrRedisFull means that Redis rejected a new task because it has reached its maxmemory limit.
+	// Tasks that are already stored are still processed. Enqueue again later, or give Redis more
+	// memory.
+	ErrRedisFull = errors.New("asynq: Redis is out of memory and rejects new tasks")
 )
 
-// Errors of looking at queues and tasks.
+// Errors of inspecting queues and tasks.
 var (
-	// ErrQueueNotFound says that there is no queue with this name.
+	// ErrQueueNotFound means that no queue has this name.
 	ErrQueueNotFound = errors.New("queue not found")
 
-	// ErrQueueNotEmpty says that a queue holds tasks, and so was not removed.
+	// ErrQueueNotEmpty means that a queue was not deleted because it contains tasks.
 	ErrQueueNotEmpty = errors.New("queue is not empty")
 
-	// ErrTaskNotFound says that the queue has no task with this ID.
+	// ErrTaskNotFound means that the queue has no task with this ID.
 	ErrTaskNotFound = errors.New("task not found")
 
-	// ErrTaskState says that the Inspector did not change a task because its state does not allow the change, as when an active task is to
-	// be deleted. The text of the error tells the state, and what to do about it if anything can be done.
-	ErrTaskState = errors.New("the state of the task does not allow it")
+	// ErrTaskState means that the task's state does not allow the change: an active task cannot be
+	// deleted, for example. The error's text names the state and, where there is one, the remedy.
+	ErrTaskState = errors.New("operation not allowed in the current state of the task")
 
-	// ErrTaskChanged says that a task is not what the caller has seen of it: somebody else has changed it since. Look at it again, and
-	// then decide.
+	// ErrTaskChanged means that the task was modified after the caller read it. Read it again
+	// before deciding.
 	ErrTaskChanged = errors.New("task has changed")
 
-	// ErrScanLimit says that Inspector.Tasks has looked at as many tasks as TaskFilter.MaxScan allows, and that there are more.
-	ErrScanLimit = errors.New("asynq: more tasks than TaskFilter.MaxScan allows to look at: raise it, or narrow the filter")
+	// ErrScanLimit means that Inspector.Tasks has scanned TaskFilter.MaxScan tasks, and that there
+	// are more.
+	ErrScanLimit = errors.New("asynq: scan limit reached: raise TaskFilter.MaxScan or narrow the filter")
 
-	// ErrCursor says that a text is no cursor of Inspector.TasksAfter, or one of other tasks. Begin with the empty one.
-	ErrCursor = errors.New("asynq: this is no cursor for these tasks: begin with an empty one")
-)
+	// ErrCursor means that a cursor is malformed, or belongs to another list of tasks. Start with
+	// an empty cursor.
+	ErrCursor = errors.New("asynq: invalid cursor: start with an empty one")
 
-// Errors of importing tasks.
-var (
-	// ErrTaskImported says that a task was not made because an import of the same name has made it before. It may have run since.
-	// There is nothing to do; to make it once more, give the import another name.
+	// ErrTaskImported means that a task was not created because an import with the same
+	// ImportOptions.IdempotencyKey has created it before. It may have run since. Ignore the error,
+	// or import the task again with another key.
 	ErrTaskImported = errors.New("task was imported before")
 )
 
 // Errors of schedulers and their entries.
 var (
-	// ErrSchedulerClosed is returned by methods of a Scheduler or PeriodicTaskManager that was shut down. Make a new one.
-	ErrSchedulerClosed = errors.New("asynq: the scheduler was shut down")
+	// ErrSchedulerClosed is returned by methods of a Scheduler or PeriodicTaskManager after
+	// Shutdown. Create a new one.
+	ErrSchedulerClosed = errors.New("asynq: scheduler closed")
 
-	// ErrSchedulerEntryNotFound says that there is no entry with this ID: in the scheduler that was asked, or in any that runs.
+	// ErrSchedulerEntryNotFound means that no entry has this ID: in the given Scheduler, or, if an
+	// Inspector returns the error, in any running scheduler.
 	ErrSchedulerEntryNotFound = errors.New("scheduler entry not found")
 )
 
-// Errors of a server and its handlers.
+// Errors of servers, receivers and handlers.
 var (
-	// ErrServerClosed is returned by Start, Run and Ping of a server that was shut down, and is the cause of the end of a handler's
-	// context whose task did not finish within the ShutdownTimeout.
+	// ErrServerClosed is returned by Server.Start, Run and Ping after Shutdown. It is also the
+	// cancellation cause (context.Cause) of a handler that was still running when the shutdown
+	// timed out.
 	ErrServerClosed = worker.ErrServerClosed
 
-	// ErrLeaseExpired is the cause of the end of a handler's context when the server could not hold on to the task, because
-	// it was cut off from Redis for too long; and what an attempt failed with whose server crashed. If another server has taken
-	// the task over, what the handler returns changes nothing.
+	// ErrReceiverClosed is returned by methods of a Receiver after Shutdown. Leases outlive the
+	// Receiver: settle them with another one.
+	ErrReceiverClosed = errors.New("asynq: receiver closed")
+
+	// ErrLeaseExpired means that a task's lease has expired or was lost. It is the cancellation
+	// cause of a handler whose server could not extend the lease in time, and the error of an
+	// attempt whose server crashed. Another server may have taken over the task, in which case the
+	// handler's result is discarded.
 	ErrLeaseExpired = worker.ErrLeaseExpired
 
-	// ErrTaskCanceled is the cause of the end of a handler's context when the task was canceled from outside.
+	// ErrTaskCanceled is the cancellation cause of a handler whose task was canceled, for example
+	// by Inspector.CancelProcessing.
 	ErrTaskCanceled = worker.ErrCanceled
 
-	// ErrHandlerStuck is what an attempt failed with whose handler went on for longer than Config.StuckGracePeriod after
-	// its context ended.
+	// ErrHandlerStuck is the error of an attempt whose handler kept running for more than
+	// Config.StuckGracePeriod after its context ended.
 	ErrHandlerStuck = worker.ErrStuck
 
-	// ErrTakerClosed is returned by methods of a Taker that was shut down. Leases that it took live on: settle them with another Taker.
-	ErrTakerClosed = errors.New("asynq: the taker was shut down")
-
-	// ErrHandlerNotFound says that a ServeMux has no handler for a task's type.
+	// ErrHandlerNotFound means that a ServeMux has no handler for a task's type.
 	ErrHandlerNotFound = errors.New("handler not found for task")
 )
 
-// Errors that a handler returns to say what becomes of its task. They may be wrapped.
+// Errors that a handler returns to override the default outcome of a failed attempt. They may be
+// wrapped.
 var (
-	// SkipRetry sends the task to the archive, whatever attempts it has left.
+	// SkipRetry archives the task, even if it has retries left.
 	SkipRetry = worker.ErrSkipRetry
 
-	// RevokeTask ends the task: it is neither tried again nor archived.
+	// RevokeTask ends the task: it is neither retried nor archived.
 	RevokeTask = worker.ErrRevokeTask
 )
 
-// RetryAfter returns an error with which a handler asks for the task's next attempt after d, whatever RetryDelayFunc says. The
-// attempt counts as failed, unless Config.IsFailure says otherwise. A negative d is taken for zero.
+// RetryAfter returns an error that makes the next attempt start after d instead of the delay that
+// RetryDelayFunc returns. The attempt counts as failed unless Config.IsFailure decides otherwise. A
+// negative d means zero.
 func RetryAfter(d time.Duration) error { return &worker.RetryError{After: d} }
 
-// Snooze returns an error with which a handler asks for the task to be run again after d without a used attempt: it counts neither
-// as processed nor as failed, and the ErrorHandler is not told. A negative d is taken for zero.
+// Snooze returns an error that makes the task run again after d without using up an attempt. The
+// attempt counts neither as processed nor as failed, and ErrorHandler is not called. A negative d
+// means zero.
 func Snooze(d time.Duration) error { return &worker.RetryError{After: d, Snooze: true} }
 
-// IsSnooze reports whether an error has the task run again without a used attempt: whether Snooze made it, or it wraps one that
-// Snooze made. Middleware that counts failures leaves these out.
+// IsSnooze reports whether err is, or wraps, an error returned by Snooze. Middleware that counts
+// failures should leave these out.
 func IsSnooze(err error) bool {
-	var wish *worker.RetryError
-	return errors.As(err, &wish) && wish.Snooze
+	var retry *worker.RetryError
+	return errors.As(err, &retry) && retry.Snooze
 }
 
-// PanicError is the error of an attempt whose handler panicked or called runtime.Goexit; errors.As finds it.
-// Value is what was given to panic, nil for Goexit; Stack is the stack of the goroutine at that moment.
-type PanicError = worker.PanicError
+// PanicError is the error of an attempt whose handler panicked or called runtime.Goexit.
+type PanicError struct {
+	Value any    // argument of panic; nil for runtime.Goexit
+	Stack []byte // stack trace of the panicking goroutine
+}
 
-// IsPanicError reports whether an attempt failed because its handler panicked.
+// Error returns "panic: " and the value as text.
+func (e *PanicError) Error() string { return (*worker.PanicError)(e).Error() }
+
+// Unwrap returns Value if it is an error, and nil otherwise.
+func (e *PanicError) Unwrap() error { return (*worker.PanicError)(e).Unwrap() }
+
+// IsPanicError reports whether err is, or wraps, a *PanicError.
 func IsPanicError(err error) bool {
 	var p *PanicError
 	return errors.As(err, &p)
 }
 
-// publicError says in the words of this package what the broker refused.
+// NotFoundError is returned by methods of an Inspector for a queue or a task that does not exist.
+// It wraps ErrQueueNotFound or ErrTaskNotFound. Its text is that of the original library and names
+// neither the queue nor the task; errors.As gives access to both.
+type NotFoundError struct {
+	Queue string // name of the queue
+	ID    string // ID of the task; empty if the queue itself does not exist
+
+	text string
+	is   error
+}
+
+// Error returns the text of the error.
+func (e *NotFoundError) Error() string { return cmp.Or(e.text, "asynq: not found") }
+
+// Unwrap returns ErrQueueNotFound or ErrTaskNotFound.
+func (e *NotFoundError) Unwrap() error { return e.is }
+
+func taskNotFound(queue, id string) error {
+	return &NotFoundError{Queue: queue, ID: id, text: "asynq: " + ErrTaskNotFound.Error(), is: ErrTaskNotFound}
+}
+
+// Existing programs compare these texts, which differ from method to method.
+const (
+	queueNotFoundText = "asynq: queue not found"
+	noQueueText       = "asynq: NOT_FOUND: queue %q does not exist"
+	noQueueToDelete   = "asynq: queue not found: queue=%q"
+)
+
+func queueNotFound(queue, text string) error {
+	if text != queueNotFoundText {
+		text = fmt.Sprintf(text, queue)
+	}
+	return &NotFoundError{Queue: queue, text: text, is: ErrQueueNotFound}
+}
+
+// stateError is an ErrTaskState that names the reason.
+type stateError struct{ text string }
+
+func (e *stateError) Error() string { return e.text }
+
+// Is reports whether target is ErrTaskState.
+func (e *stateError) Is(target error) bool { return target == ErrTaskState }
+
+// errNilContext is returned by methods that are called with a nil context.
+var errNilContext = errors.New("asynq: ctx must not be nil: pass context.Background() if there is no other")
+
+// publicError translates an error of the broker about a new task.
 func publicError(err error) error {
 	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, rdb.ErrDuplicateTask):
+	case errors.Is(err, script.ErrDuplicateTask):
 		return ErrDuplicateTask
-	case errors.Is(err, rdb.ErrTaskIDConflict):
+	case errors.Is(err, script.ErrTaskIDConflict):
 		return ErrTaskIDConflict
-	case rdb.IsFull(err):
+	case script.IsFull(err):
 		return errors.Join(ErrRedisFull, brokerError(err))
 	default:
 		return brokerError(err)
 	}
 }
 
-// stateError is an ErrTaskState that says why.
-type stateError struct{ text string }
+// receiverError translates an error of the workers for a Receiver, which shares them with Server.
+func receiverError(err error) error {
+	if errors.Is(err, worker.ErrServerClosed) {
+		return ErrReceiverClosed
+	}
+	return err
+}
 
-func (e *stateError) Error() string { return e.text }
+// brokerError replaces the package name at the start of an internal error by "asynq: ". It returns
+// nil for nil.
+func brokerError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &internalError{err}
+}
 
-// Is reports that it is an ErrTaskState.
-func (e *stateError) Is(target error) bool { return target == ErrTaskState }
+// converted returns the results of a call of Redis in their public form, nil if there are none.
+func converted[A, B any](found []A, err error, public func(A) B) ([]B, error) {
+	if err != nil || len(found) == 0 {
+		return nil, brokerError(err)
+	}
+	all := make([]B, len(found))
+	for i, f := range found {
+		all[i] = public(f)
+	}
+	return all, nil
+}
 
-// brokerError is an error of what is below this package, which users need not know by its name.
-func brokerError(err error) error { return &belowError{err} }
+type internalError struct{ err error }
 
-type belowError struct{ err error }
+func (e *internalError) Error() string {
+	text := e.err.Error()
+	for _, prefix := range []string{"rdb: ", "inspect: "} {
+		if rest, ok := strings.CutPrefix(text, prefix); ok {
+			return "asynq: " + rest
+		}
+	}
+	return "asynq: " + text
+}
 
-func (e *belowError) Error() string { return "asynq: " + strings.TrimPrefix(e.err.Error(), "rdb: ") }
-func (e *belowError) Unwrap() error { return e.err }
+func (e *internalError) Unwrap() error { return e.err }
+
+// attemptError converts an error of an attempt for user code: a panic becomes a *PanicError.
+func attemptError(err error) error {
+	if p, ok := err.(*worker.PanicError); ok { //nolint:errorlint // The workers return it unwrapped.
+		return (*PanicError)(p)
+	}
+	return err
+}
+
+// handlerError is the inverse of attemptError, for the error that a handler returned.
+func handlerError(err error) error {
+	if p, ok := err.(*PanicError); ok { //nolint:errorlint // Wrapped, it is an ordinary error.
+		return (*worker.PanicError)(p)
+	}
+	return err
+}

@@ -1,6 +1,7 @@
 package asynq_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +25,7 @@ func embeddedRedis() (opt asynq.RedisClientOpt, stop func()) {
 	return asynq.RedisClientOpt{Addr: m.Addr()}, m.Close
 }
 
-// WelcomeEmail is the payload of the examples' tasks.
+// WelcomeEmail is the payload of a task.
 type WelcomeEmail struct {
 	UserID int `json:"user_id"`
 }
@@ -33,7 +34,7 @@ func Example() {
 	redis, stop := embeddedRedis()
 	defer stop()
 
-	// The web app:
+	// In the web app:
 	client := asynq.NewClient(redis)
 	defer client.Close()
 	payload, _ := json.Marshal(WelcomeEmail{UserID: 42})
@@ -41,13 +42,13 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// The worker:
+	// In the worker:
 	sent := make(chan int)
 	mux := asynq.NewServeMux()
 	mux.HandleFunc("email:welcome", func(ctx context.Context, t *asynq.Task) error {
 		var email WelcomeEmail
 		if err := json.Unmarshal(t.Payload(), &email); err != nil {
-			return fmt.Errorf("%w: %w", asynq.SkipRetry, err) // it will be no better next time
+			return fmt.Errorf("%w: %w", asynq.SkipRetry, err) // a retry cannot succeed
 		}
 		sent <- email.UserID
 		return nil
@@ -71,10 +72,10 @@ func ExampleClient_Enqueue_options() {
 	task := asynq.NewTask("report:monthly", []byte(`{"month":"2026-10"}`), asynq.MaxRetry(5))
 	info, err := client.Enqueue(task,
 		asynq.Queue("low"),
-		asynq.ProcessIn(10*time.Minute), // not before
-		asynq.Timeout(time.Minute),      // of each attempt
-		asynq.Unique(time.Hour),         // one at a time
-		asynq.Retention(24*time.Hour),   // keep it, with its result
+		asynq.ProcessIn(10*time.Minute), // earliest start
+		asynq.Timeout(time.Minute),      // per attempt
+		asynq.Unique(time.Hour),         // one such task at a time
+		asynq.Retention(24*time.Hour),   // keep the task and its result
 	)
 	if err != nil {
 		log.Fatal(err)
@@ -132,7 +133,7 @@ func ExampleServer() {
 			return err
 		})
 	})
-	if err := srv.Start(mux); err != nil { // or srv.Run(mux), which waits for TERM or INT
+	if err := srv.Start(mux); err != nil { // or srv.Run(mux), which waits for SIGTERM or SIGINT
 		log.Fatal(err)
 	}
 	srv.Shutdown()
@@ -180,4 +181,208 @@ func ExampleParseRedisURI() {
 	}
 	fmt.Println(opt.(asynq.RedisClientOpt).Addr, opt.(asynq.RedisClientOpt).DB)
 	// Output: localhost:6380 2
+}
+
+func ExampleGroupAggregator() {
+	redis, stop := embeddedRedis()
+	defer stop()
+	client := asynq.NewClient(redis)
+	defer client.Close()
+
+	// The events of a user within a minute become one mail. Each task names its group:
+	for _, event := range []string{"liked", "shared", "followed"} {
+		if _, err := client.Enqueue(asynq.NewTask("notify", []byte(event)), asynq.Group("user:42")); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	// The worker aggregates the tasks of a group into one:
+	mailed := make(chan string)
+	srv := asynq.NewServer(redis, asynq.Config{
+		GroupGracePeriod: time.Minute,      // after a minute without a new task,
+		GroupMaxDelay:    10 * time.Minute, // or ten minutes after the first one,
+		GroupMaxSize:     3,                // or at three tasks
+		GroupAggregator: asynq.GroupAggregatorFunc(func(group string, tasks []*asynq.Task) *asynq.Task {
+			events := make([][]byte, len(tasks))
+			for i, t := range tasks {
+				events[i] = t.Payload()
+			}
+			return asynq.NewTask("mail", fmt.Appendf(nil, "%s: %d events: %s", group, len(tasks), bytes.Join(events, []byte(", "))))
+		}),
+		LogLevel: asynq.ErrorLevel,
+	})
+	err := srv.Start(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
+		mailed <- t.Type()
+		return nil
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Shutdown()
+
+	fmt.Println(<-mailed)
+	// Output: mail
+}
+
+func ExampleInspector() {
+	redis, stop := embeddedRedis()
+	defer stop()
+	client := asynq.NewClient(redis)
+	defer client.Close()
+	for range 3 {
+		if _, err := client.Enqueue(asynq.NewTask("email:newsletter", nil), asynq.ProcessIn(time.Hour)); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	inspector := asynq.NewInspector(redis)
+	defer inspector.Close()
+	info, err := inspector.GetQueueInfo("default")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(info.Pending, "pending,", info.Scheduled, "scheduled")
+
+	// Iterate over any number of tasks, and run or delete those that match a filter:
+	ctx := context.Background()
+	newsletters := asynq.TaskFilter{Type: "email:*"}
+	for task, err := range inspector.Tasks(ctx, "default", asynq.TaskStateScheduled, newsletters) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(task.Type, time.Until(task.NextProcessAt) > 50*time.Minute)
+	}
+	n, err := inspector.RunTasks(ctx, "default", asynq.TaskStateScheduled, newsletters)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("moved to pending:", n)
+	// Output:
+	// 0 pending, 3 scheduled
+	// email:newsletter true
+	// email:newsletter true
+	// email:newsletter true
+	// moved to pending: 3
+}
+
+func ExampleReceiver() {
+	redis, stop := embeddedRedis()
+	defer stop()
+	client := asynq.NewClient(redis)
+	defer client.Close()
+	for _, size := range []string{"small", "large", "broken"} {
+		if _, err := client.Enqueue(asynq.NewTask("image:resize", []byte(size)), asynq.Queue("images")); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	receiver := asynq.NewReceiver(redis, asynq.ReceiverConfig{
+		Queues:        map[string]int{"images": 1},
+		LeaseDuration: time.Minute,
+		LogLevel:      asynq.ErrorLevel,
+	})
+	if err := receiver.Start(); err != nil {
+		log.Fatal(err)
+	}
+	defer receiver.Shutdown()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	leases, err := receiver.Receive(ctx, 10, "images") // waits until there is a task
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, l := range leases {
+		switch string(l.Task().Payload()) {
+		case "broken":
+			err = l.Fail(ctx, errors.New("not an image"))
+		case "large": // extend the lease of a long task; another process may settle it
+			if _, err := l.Extend(ctx); err != nil {
+				log.Fatal(err)
+			}
+			err = receiver.Settle(ctx, asynq.Settlement{Ref: l.Ref()})[0]
+		default:
+			err = l.Complete(ctx, []byte("120x80"))
+		}
+		fmt.Printf("%s: %v\n", l.Task().Payload(), err)
+	}
+
+	inspector := asynq.NewInspector(redis)
+	defer inspector.Close()
+	info, err := inspector.GetQueueInfo("images")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(info.Processed, "processed,", info.Failed, "failed,", info.Retry, "to be retried")
+
+	// Output:
+	// small: <nil>
+	// large: <nil>
+	// broken: <nil>
+	// 3 processed, 1 failed, 1 to be retried
+}
+
+func ExampleScheduler() {
+	redis, stop := embeddedRedis()
+	defer stop()
+
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		log.Fatal(err)
+	}
+	enqueued := make(chan *asynq.TaskInfo, 10)
+	scheduler := asynq.NewScheduler(redis, &asynq.SchedulerOpts{
+		Location: berlin,
+		Group:    "billing", // run any number of instances: each tick is enqueued once
+		LogLevel: asynq.ErrorLevel,
+		PostEnqueueFunc: func(info *asynq.TaskInfo, err error) {
+			if err == nil {
+				enqueued <- info
+			}
+		},
+	})
+	if _, err := scheduler.Register("30 4 * * MON-FRI", asynq.NewTask("invoices:send", nil), asynq.Queue("low")); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := scheduler.Register("@every 1s", asynq.NewTask("heartbeat", nil)); err != nil {
+		log.Fatal(err)
+	}
+	if err := scheduler.Start(); err != nil { // or scheduler.Run(), which waits for SIGTERM or SIGINT
+		log.Fatal(err)
+	}
+	fmt.Println((<-enqueued).Type)
+	scheduler.Shutdown()
+	// Output: heartbeat
+}
+
+// tenants is a source of periodic tasks, such as a table of a database.
+type tenants struct{ names []string }
+
+// GetConfigs returns a nightly report for each tenant.
+func (t *tenants) GetConfigs() ([]*asynq.PeriodicTaskConfig, error) {
+	var configs []*asynq.PeriodicTaskConfig
+	for _, name := range t.names {
+		configs = append(configs, &asynq.PeriodicTaskConfig{Cronspec: "@midnight", Task: asynq.NewTask("report", []byte(name))})
+	}
+	return configs, nil
+}
+
+func ExamplePeriodicTaskManager() {
+	redis, stop := embeddedRedis()
+	defer stop()
+
+	manager, err := asynq.NewPeriodicTaskManager(asynq.PeriodicTaskManagerOpts{
+		RedisConnOpt:               redis,
+		PeriodicTaskConfigProvider: &tenants{names: []string{"acme", "umbrella"}},
+		SyncInterval:               time.Minute, // tenants are added and removed
+		SchedulerOpts:              &asynq.SchedulerOpts{LogLevel: asynq.ErrorLevel},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := manager.Start(); err != nil { // or manager.Run(), which waits for SIGTERM or SIGINT
+		log.Fatal(err)
+	}
+	manager.Shutdown()
+	// Output:
 }

@@ -4,9 +4,9 @@ go 1.26.0
 
 require (
 	github.com/google/uuid v1.6.0
-	github.com/redis/go-redis/v9 v9.23.0
-	golang.org/x/time v0.16.0
-	google.golang.org/protobuf v1.36.12
+	github.com/redis/go-redis/v9 v9.14.1
+	golang.org/x/time v0.14.0
+	google.golang.org/protobuf v1.36.10
 )
 
 require (
@@ -19,7 +19,7 @@ require (
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
+	github.com/stretchr/testify v1.12.1 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
-	go.uber.org/atomic v1.12.0 // indirect
-	golang.org/x/sys v0.48.0 // indirect
 )

@@ -5,39 +5,46 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/asynq-go/asynq/internal/inspect"
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/script"
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// Inspector looks at queues and tasks from outside, and changes them. It is safe for concurrent use.
+// Inspector reads and changes queues and tasks. It is safe for concurrent use.
 type Inspector struct {
-	conn   connection
-	broker *rdb.Broker
-	ctx    context.Context // of the methods that take none
+	conn      connection
+	broker    *rdb.Broker
+	inspector *inspect.Inspector
+	ctx       context.Context // for methods without a ctx parameter
 
 	samples int // for QueueInfo.MemoryUsage
 }
 
-// NewInspector returns an inspector that connects as r says. It panics if r cannot make a connection.
-func NewInspector(r RedisConnOpt) *Inspector { return newInspector(connect(r)) }
-
-// NewInspectorFromRedisClient returns an inspector on a connection that stays the caller's to close. It panics if c is nil.
-func NewInspectorFromRedisClient(c redis.UniversalClient) *Inspector {
-	return newInspector(connectShared(c))
-}
-
-func newInspector(conn connection) *Inspector {
+// NewInspector returns an inspector with a connection of its own. It panics if r is invalid.
+func NewInspector(r RedisConnOpt) *Inspector {
+	conn := connect(r)
+	bounded := conn
+	bounded.client = script.Bounded(conn.client)
+	b := bounded.enqueuer()
 	return &Inspector{
-		conn: conn, broker: rdb.New(conn.client, conn.namespace), ctx: context.Background(), samples: defaultMemorySamples,
+		conn: conn, broker: b, inspector: inspect.New(b), ctx: context.Background(), samples: defaultMemorySamples,
 	}
 }
 
-// WithContext returns a view of the inspector whose methods that take no context end with ctx, even where Redis is silent, as those do
-// that take one. What such a call was to change may be changed nevertheless. The view shares the connection; ctx is meant to live no
-// longer than the few calls that it is for. A nil ctx is taken for context.Background().
+// NewInspectorFromRedisClient returns an inspector that uses c, which remains the caller's to
+// close. It panics if c is nil.
+func NewInspectorFromRedisClient(c redis.UniversalClient) *Inspector {
+	return NewInspector(SharedRedisClient(c))
+}
+
+// WithContext returns a view of the inspector whose methods without a ctx parameter end with ctx,
+// even if Redis does not reply. A canceled call may still take effect. A canceled bulk call waits
+// up to a second for the reply of its last request, and returns the number of tasks changed. The
+// view shares the connection. A nil ctx means context.Background().
 func (i *Inspector) WithContext(ctx context.Context) *Inspector {
 	if ctx == nil {
 		ctx = context.Background()
@@ -47,55 +54,49 @@ func (i *Inspector) WithContext(ctx context.Context) *Inspector {
 	return &view
 }
 
-// Close closes the connection. It fails if that is not the inspector's own.
+// Close closes the connection. It returns an error if the inspector shares its connection.
 func (i *Inspector) Close() error { return i.conn.close("Inspector") }
 
-// Queues lists the names of all queues, sorted.
+// Queues returns the names of all queues, sorted.
 func (i *Inspector) Queues() ([]string, error) {
-	names, err := until(i.ctx, func() ([]string, error) { return i.broker.Queues(i.ctx) })
-	if err != nil {
-		return nil, brokerError(err)
-	}
+	names, err := i.broker.Queues(i.ctx)
 	slices.Sort(names)
-	return names, nil
+	return names, brokerError(err)
 }
 
-// GetTaskInfo tells all that is known of a task. The error is ErrQueueNotFound or ErrTaskNotFound (errors.Is) if there is none.
+// GetTaskInfo returns the state and details of a task. It returns ErrQueueNotFound or
+// ErrTaskNotFound (errors.Is) if it does not exist.
 func (i *Inspector) GetTaskInfo(queue, id string) (*TaskInfo, error) {
-	info, err := until(i.ctx, func() (*rdb.TaskInfo, error) { return i.broker.TaskInfo(i.ctx, queue, id) })
-	if errors.Is(err, rdb.ErrTaskGone) {
-		if err := i.mustExist(i.ctx, queue); err != nil {
+	info, err := i.inspector.TaskInfo(i.ctx, queue, id)
+	if errors.Is(err, script.ErrTaskGone) {
+		if err := i.mustExist(i.ctx, queue, queueNotFoundText); err != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("asynq: %w: %q in queue %q", ErrTaskNotFound, id, queue)
+		return nil, taskNotFound(queue, id)
 	}
 	if err != nil {
 		return nil, brokerError(err)
 	}
-	next := info.ProcessAt
-	if TaskState(info.State) == TaskStatePending {
-		next = time.Now()
-	}
-	out := newTaskInfo(info.Message, TaskState(info.State), next, info.Result)
-	out.IsOrphaned = info.Orphaned
-	return out, nil
+	return listedTask(info), nil
 }
 
-// PauseQueue lets no server take tasks of the queue until UnpauseQueue. It fails if the queue is paused already.
+// PauseQueue stops servers from fetching tasks of the queue until UnpauseQueue. It returns an error
+// if the queue is paused already.
 func (i *Inspector) PauseQueue(queue string) error {
-	return i.setPaused(queue, i.broker.Pause, "is already paused")
+	return i.setPaused(queue, i.inspector.Pause, "is already paused")
 }
 
-// UnpauseQueue lets servers take tasks of the queue again. It fails if the queue is not paused.
+// UnpauseQueue lets servers fetch tasks of the queue again. It returns an error if the queue is not
+// paused.
 func (i *Inspector) UnpauseQueue(queue string) error {
-	return i.setPaused(queue, i.broker.Unpause, "is not paused")
+	return i.setPaused(queue, i.inspector.Unpause, "is not paused")
 }
 
 func (i *Inspector) setPaused(queue string, set func(context.Context, string) (bool, error), otherwise string) error {
 	if err := validateQueueName(queue); err != nil {
 		return err
 	}
-	changed, err := until(i.ctx, func() (bool, error) { return set(i.ctx, queue) })
+	changed, err := set(i.ctx, queue)
 	if err != nil {
 		return brokerError(err)
 	}
@@ -105,23 +106,29 @@ func (i *Inspector) setPaused(queue string, set func(context.Context, string) (b
 	return nil
 }
 
-// CancelProcessing asks the server that processes the task to cancel its handler's context. That the error is nil says only that all
-// servers were asked.
+// CancelProcessing cancels the context of the task's handler. It publishes the request to all
+// servers, and returns nil even if no server runs the task.
 func (i *Inspector) CancelProcessing(id string) error {
-	if err := untilDone(i.ctx, func() error { return i.broker.Cancel(i.ctx, id) }); err != nil {
-		return brokerError(err)
-	}
-	return nil
+	return brokerError(i.broker.Cancel(i.ctx, id))
 }
 
-// mustExist returns ErrQueueNotFound if there is no queue of that name.
-func (i *Inspector) mustExist(ctx context.Context, queue string) error {
-	ok, err := until(ctx, func() (bool, error) { return i.broker.QueueExists(ctx, queue) })
+// validQueue returns an error if name is not a valid queue name: ErrQueueNotFound with this text,
+// unless the name is empty.
+func validQueue(queue, text string) error {
+	if wire.SpreadsKeys(queue) {
+		return queueNotFound(queue, text)
+	}
+	return validateQueueName(queue)
+}
+
+// mustExist returns ErrQueueNotFound with this text if the queue does not exist.
+func (i *Inspector) mustExist(ctx context.Context, queue, text string) error {
+	ok, err := i.broker.QueueExists(ctx, queue)
 	if err != nil {
 		return brokerError(err)
 	}
 	if !ok {
-		return fmt.Errorf("asynq: %w: %q", ErrQueueNotFound, queue)
+		return queueNotFound(queue, text)
 	}
 	return nil
 }

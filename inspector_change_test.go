@@ -3,62 +3,24 @@ package asynq_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/testenv"
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// everyState makes a task of each state, whose ID is the state, with a lock; and one that is being aggregated, "staged". The active one
-// succeeds when the returned function is called.
-func (s *site) everyState() (finish func()) {
-	s.t.Helper()
-	ctx := context.Background()
-	started, over := make(chan struct{}), make(chan struct{})
-	for id, opts := range map[string][]asynq.Option{"active": nil, "retry": nil, "archived": nil, "completed": {asynq.Retention(time.Hour)}} {
-		s.enqueue(id, append(opts, asynq.Unique(time.Hour))...)
-	}
-	srv := s.serve(asynq.Config{}, func(_ context.Context, task *asynq.Task) error {
-		switch task.Type() {
-		case "retry":
-			return errors.New("failed")
-		case "archived":
-			return asynq.SkipRetry
-		case "active":
-			close(started)
-			<-over
-		}
-		return nil
-	})
-	finish = sync.OnceFunc(func() { close(over) })
-	s.t.Cleanup(finish)
-	receive(s, started, "the task to start")
-	for _, id := range []string{"retry", "archived", "completed"} {
-		s.awaitState(id, id)
-	}
-	srv.Stop() // it takes nothing more
-	s.enqueue("pending", asynq.Unique(time.Hour))
-	s.enqueue("scheduled", asynq.Unique(time.Hour), asynq.ProcessIn(time.Hour))
-	s.enqueue("aggregating", asynq.Unique(time.Hour), asynq.Group("g"))
-	s.enqueue("staged", asynq.Unique(time.Hour), asynq.Group("g"))
-	set := s.queue.AggregationSet("g", "u")
-	s.redis.ZRem(ctx, s.queue.Group("g"), "staged")
-	s.redis.ZAdd(ctx, set, redis.Z{Score: 1, Member: "staged"})
-	s.redis.ZAdd(ctx, s.queue.AggregationSets(), redis.Z{Score: 1e10, Member: set})
-	return finish
-}
-
 func TestInspectorChangesTasks(t *testing.T) {
-	const active, staged = "cancel it first with CancelProcessing", "is being aggregated"
+	const active, staged = "cancel it first, or wait until it finishes", "is being aggregated"
 	later := time.Now().Add(time.Hour)
 	for name, tc := range map[string]struct {
-		change  func(i *asynq.Inspector, queue, id string) error
-		to      map[string]string // state → state after it; "-": gone
-		refused map[string]string // state → why
+		change   func(i *asynq.Inspector, queue, id string) error
+		to       map[string]string // state → next state; "-" means deleted
+		rejected map[string]string // state → part of the error
 	}{
 		"run": {
 			(*asynq.Inspector).RunTask,
@@ -67,8 +29,8 @@ func TestInspectorChangesTasks(t *testing.T) {
 		},
 		"archive": {
 			(*asynq.Inspector).ArchiveTask,
-			map[string]string{"pending": "archived", "scheduled": "archived", "retry": "archived", "aggregating": "archived"},
-			map[string]string{"active": active, "staged": staged, "archived": "archived already", "completed": "completed"},
+			map[string]string{"pending": "archived", "scheduled": "archived", "retry": "archived", "completed": "archived", "aggregating": "archived"},
+			map[string]string{"active": active, "staged": staged, "archived": "archived already"},
 		},
 		"delete": {
 			(*asynq.Inspector).DeleteTask,
@@ -77,7 +39,7 @@ func TestInspectorChangesTasks(t *testing.T) {
 		},
 		"reschedule": {
 			func(i *asynq.Inspector, queue, id string) error {
-				return i.Reschedule(context.Background(), queue, id, later)
+				return i.RescheduleTask(context.Background(), queue, id, later)
 			},
 			map[string]string{
 				"pending": "scheduled", "scheduled": "scheduled", "retry": "retry", "archived": "scheduled", "completed": "scheduled",
@@ -97,76 +59,76 @@ func TestInspectorChangesTasks(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			everywhere(t, func(s *site) {
-				s.everyState()
-				i := s.inspector()
+			testenv.Each(t, func(env *testenv.Env) {
+				env.EnqueueEveryState()
+				i := env.Inspector()
 				for id, want := range tc.to {
 					if err := tc.change(i, "default", id); err != nil {
-						s.t.Errorf("%s: %v", id, err)
+						env.T.Errorf("%s: %v", id, err)
 					}
 					if want == "-" {
 						want = ""
 					}
-					if got := s.state(id); got != want {
-						s.t.Errorf("%s is then %q, want %q", id, got, want)
+					if got := env.State(id); got != want {
+						env.T.Errorf("task %s is in state %q, want %q", id, got, want)
 					}
 					lock := id
 					if want == "" || id == "completed" {
 						lock = ""
 					}
-					if got := s.holder(id); got != lock {
-						s.t.Errorf("the lock of %s is held by %q", id, got)
+					if got := env.LockHolder(id); got != lock {
+						env.T.Errorf("the lock of %s is held by %q", id, got)
 					}
 				}
-				for id, why := range tc.refused {
+				for id, why := range tc.rejected {
 					if err := tc.change(i, "default", id); !errors.Is(err, asynq.ErrTaskState) || !strings.Contains(err.Error(), why) {
-						s.t.Errorf("%s: %v, want it to say %q", id, err, why)
+						env.T.Errorf("%s: error %v, want one that contains %q", id, err, why)
 					}
 				}
-				if err := tc.change(i, "default", "nobody"); !errors.Is(err, asynq.ErrTaskNotFound) {
-					s.t.Errorf("no such task: %v", err)
+				if err := tc.change(i, "default", "missing"); !errors.Is(err, asynq.ErrTaskNotFound) {
+					env.T.Errorf("missing task: %v", err)
 				}
 				if err := tc.change(i, "nowhere", "pending"); !errors.Is(err, asynq.ErrQueueNotFound) {
-					s.t.Errorf("no such queue: %v", err)
+					env.T.Errorf("missing queue: %v", err)
 				}
 				if err := tc.change(i, "", "pending"); err == nil {
-					s.t.Error("a queue without a name is accepted")
+					env.T.Error("accepted an empty queue name")
 				}
-				s.sound("after the changes")
+				env.CheckInvariants("after the changes")
 			})
 		})
 	}
 }
 
 func TestRescheduleRoundsUp(t *testing.T) {
-	everywhere(t, func(s *site) {
-		ctx, i := context.Background(), s.inspector()
-		s.enqueue("t", asynq.ProcessIn(time.Hour))
+	testenv.Each(t, func(env *testenv.Env) {
+		ctx, i := context.Background(), env.Inspector()
+		env.Enqueue("t", asynq.ProcessIn(time.Hour))
 		for at, want := range map[time.Time]float64{
 			time.Unix(2_000_000_000, 0): 2_000_000_000, time.Unix(2_000_000_000, 1): 2_000_000_001, time.Unix(2_000_000_000, 999_999_999): 2_000_000_001,
 			{}: 0,
 		} {
-			if err := i.Reschedule(ctx, "default", "t", at); err != nil {
-				s.t.Error(err)
+			if err := i.RescheduleTask(ctx, "default", "t", at); err != nil {
+				env.T.Error(err)
 			}
-			if got := s.redis.ZScore(ctx, s.queue.Scheduled(), "t").Val(); got != want {
-				s.t.Errorf("%v becomes %v, want %v", at, got, want)
+			if got := env.RDB.ZScore(ctx, env.Queue.Scheduled(), "t").Val(); got != want {
+				env.T.Errorf("rescheduled to %v, score %v, want %v", at, got, want)
 			}
 		}
 	})
 }
 
-// A server that sleeps until the next task is due hears of one that is due earlier now.
-func TestRescheduleIsHeard(t *testing.T) {
-	everywhere(t, func(s *site) {
+// A server that sleeps until the next task is due wakes up for a task that is rescheduled earlier.
+func TestRescheduleWakesServer(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
 		ran := make(chan struct{})
-		s.enqueue("t", asynq.ProcessIn(time.Hour))
-		s.serve(asynq.Config{}, func(context.Context, *asynq.Task) error { close(ran); return nil })
-		s.eventually(func() bool { return len(s.keys("asynq:servers:*")) == 1 }, "the server to be seen")
-		if err := s.inspector().Reschedule(context.Background(), "default", "t", time.Now()); err != nil {
-			s.t.Fatal(err)
+		env.Enqueue("t", asynq.ProcessIn(time.Hour))
+		env.Serve(asynq.Config{}, func(context.Context, *asynq.Task) error { close(ran); return nil })
+		env.Eventually(func() bool { return len(env.Keys("asynq:servers:*")) == 1 }, "the server to be listed")
+		if err := env.Inspector().RescheduleTask(context.Background(), "default", "t", time.Now()); err != nil {
+			env.T.Fatal(err)
 		}
-		receive(s, ran, "the task to run")
+		testenv.Await(env, ran, "the task to run")
 	})
 }
 
@@ -198,14 +160,14 @@ func TestInspectorChangesAllTasks(t *testing.T) {
 		"DeleteAllAggregatingTasks":  {group((*asynq.Inspector).DeleteAllAggregatingTasks), "aggregating", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			everywhere(t, func(s *site) {
-				i := s.inspector()
+			testenv.Each(t, func(env *testenv.Env) {
+				i := env.Inspector()
 				if n, err := tc.change(i); n != 0 || !errors.Is(err, asynq.ErrQueueNotFound) {
-					s.t.Errorf("no such queue: %d, %v", n, err)
+					env.T.Errorf("missing queue: %d tasks, error %v", n, err)
 				}
-				s.everyState()
+				env.EnqueueEveryState()
 				if n, err := tc.change(i); n != 1 || err != nil {
-					s.t.Errorf("%d tasks, error %v", n, err)
+					env.T.Errorf("%d tasks, error %v", n, err)
 				}
 				for _, id := range []string{"pending", "active", "scheduled", "retry", "archived", "completed", "aggregating", "staged"} {
 					want := id
@@ -215,76 +177,443 @@ func TestInspectorChangesAllTasks(t *testing.T) {
 					case "staged":
 						want = "aggregating"
 					}
-					if got := s.state(id); got != want {
-						s.t.Errorf("%s is then %q, want %q", id, got, want)
+					if got := env.State(id); got != want {
+						env.T.Errorf("task %s is in state %q, want %q", id, got, want)
 					}
 				}
 				if n, err := tc.change(i); n != 0 || err != nil {
-					s.t.Errorf("once more: %d tasks, error %v", n, err)
+					env.T.Errorf("second call: %d tasks, error %v", n, err)
 				}
-				s.sound("after the change")
+				env.CheckInvariants("after the change")
 			})
 		})
 	}
 }
 
-func TestInspectorChangesNoNamelessGroup(t *testing.T) {
-	everywhere(t, func(s *site) {
-		s.enqueue("t")
-		if n, err := s.inspector().DeleteAllAggregatingTasks("default", ""); n != 0 || err == nil {
-			s.t.Errorf("%d, %v", n, err)
+// The group "" has no tasks: it does not mean all groups.
+func TestEmptyGroupNameMatchesNoTasks(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		env.Enqueue("t", asynq.Group("g"))
+		if n, err := env.Inspector().DeleteAllAggregatingTasks("default", ""); n != 0 || err != nil {
+			env.T.Errorf("deleted %d tasks, error %v", n, err)
+		}
+		if _, err := env.Inspector().DeleteAllAggregatingTasks("unknown", ""); !errors.Is(err, asynq.ErrQueueNotFound) {
+			env.T.Errorf("missing queue: %v", err)
+		}
+		if groups, err := env.Inspector().Groups("default"); err != nil || len(groups) != 1 || groups[0].Size != 1 {
+			env.T.Errorf("groups %v, error %v", groups, err)
 		}
 	})
 }
 
-// A view's context ends its calls.
+// The context of a view cancels its calls.
 func TestInspectorChangesWithContext(t *testing.T) {
-	everywhere(t, func(s *site) {
-		s.enqueue("t")
+	testenv.Each(t, func(env *testenv.Env) {
+		env.Enqueue("t")
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		i := s.inspector().WithContext(ctx)
+		i := env.Inspector().WithContext(ctx)
 		for name, err := range map[string]error{
 			"delete": i.DeleteTask("default", "t"), "queue": i.DeleteQueue("default", true), "update": i.UpdateTaskPayload("default", "t", nil),
 		} {
 			if !errors.Is(err, context.Canceled) {
-				s.t.Errorf("%s: %v", name, err)
+				env.T.Errorf("%s: %v", name, err)
 			}
 		}
 		if _, err := i.DeleteAllPendingTasks("default"); !errors.Is(err, context.Canceled) {
-			s.t.Errorf("all: %v", err)
+			env.T.Errorf("delete all: %v", err)
 		}
 	})
 }
 
 func TestDeleteQueue(t *testing.T) {
-	everywhere(t, func(s *site) {
-		i := s.inspector()
+	testenv.Each(t, func(env *testenv.Env) {
+		i := env.Inspector()
 		if err := i.DeleteQueue("default", true); !errors.Is(err, asynq.ErrQueueNotFound) {
-			s.t.Errorf("no such queue: %v", err)
+			env.T.Errorf("missing queue: %v", err)
 		}
-		finish := s.everyState()
+		finish := env.EnqueueEveryState()
 		if err := i.DeleteQueue("default", false); !errors.Is(err, asynq.ErrQueueNotEmpty) {
-			s.t.Errorf("without force: %v", err)
+			env.T.Errorf("without force: %v", err)
 		}
-		if err := i.DeleteQueue("default", true); err == nil || !strings.Contains(err.Error(), "are active") {
-			s.t.Errorf("with an active task: %v", err)
+		if err := i.DeleteQueue("default", true); err == nil || !strings.Contains(err.Error(), "has active tasks") {
+			env.T.Errorf("with an active task: %v", err)
 		}
 		for _, id := range []string{"pending", "scheduled", "retry", "archived", "completed", "aggregating", "active"} {
-			if s.state(id) != id {
-				s.t.Errorf("a refused removal made %s %q", id, s.state(id))
+			if env.State(id) != id {
+				env.T.Errorf("a rejected removal moved task %s to state %q", id, env.State(id))
 			}
 		}
 		finish()
-		s.awaitState("active", "")
+		env.AwaitState("active", "")
 		if err := i.DeleteQueue("default", true); err != nil {
-			s.t.Error(err)
+			env.T.Error(err)
 		}
-		if left := s.keys("asynq:{default}:*"); len(left) > 0 {
-			s.t.Errorf("it left %q", left)
+		if left := env.Keys("asynq:{default}:*"); len(left) > 0 {
+			env.T.Errorf("keys left: %q", left)
 		}
 		if names, err := i.Queues(); err != nil || len(names) != 0 {
-			s.t.Errorf("queues: %q, %v", names, err)
+			env.T.Errorf("queues %q, error %v", names, err)
+		}
+	})
+}
+
+// An archive keeps the newest 10,000 tasks. The number of discarded tasks is exact.
+func TestArchiveTasksCountsDiscarded(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		ctx, i := context.Background(), env.Inspector()
+		const first, more = 9_900, 700
+		env.EnqueueMany(first)
+		room := func(want int) {
+			env.T.Helper()
+			if got, err := i.ArchiveRoom(ctx, "default"); err != nil || got != want {
+				env.T.Errorf("room for %d tasks, error %v; want %d", got, err, want)
+			}
+		}
+		archive := func(want asynq.ArchiveResult) {
+			env.T.Helper()
+			got, err := i.ArchiveTasks(ctx, "default", asynq.TaskStatePending, asynq.TaskFilter{})
+			if err != nil || got != want {
+				env.T.Errorf("got %+v, error %v; want %+v", got, err, want)
+			}
+		}
+		room(asynq.ArchiveMaxTasks)
+		archive(asynq.ArchiveResult{Archived: first})
+		room(asynq.ArchiveMaxTasks - first)
+		tasks := make([]*asynq.Task, more)
+		for n := range tasks {
+			tasks[n] = asynq.NewTask("more", nil, asynq.TaskID(fmt.Sprint("more", n)))
+		}
+		for _, r := range env.Client.BatchEnqueueContext(ctx, tasks) {
+			if r.Err != nil {
+				env.T.Fatal(r.Err)
+			}
+		}
+		archive(asynq.ArchiveResult{Archived: more, Discarded: first + more - asynq.ArchiveMaxTasks})
+		room(0)
+		if info, err := i.GetQueueInfo("default"); err != nil || info.Archived != asynq.ArchiveMaxTasks || info.Size != asynq.ArchiveMaxTasks {
+			env.T.Errorf("queue %+v, error %v", info, err)
+		}
+		archive(asynq.ArchiveResult{})
+		if _, err := i.ArchiveRoom(ctx, "none"); !errors.Is(err, asynq.ErrQueueNotFound) {
+			env.T.Errorf("room in a missing queue: error %v", err)
+		}
+	})
+}
+
+// Discarded does not count tasks that are deleted because of their age.
+func TestArchiveTasksDoesNotCountExpired(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		ctx, i := context.Background(), env.Inspector()
+		env.EnqueueMany(3)
+		if _, err := i.ArchiveTasks(ctx, "default", asynq.TaskStatePending, asynq.TaskFilter{}); err != nil {
+			env.T.Fatal(err)
+		}
+		old := float64(time.Now().Add(-91 * 24 * time.Hour).Unix())
+		for _, id := range []string{"t0", "t1"} {
+			env.RDB.ZIncrBy(ctx, env.Queue.Archived(), old-env.RDB.ZScore(ctx, env.Queue.Archived(), id).Val(), id)
+		}
+		env.Enqueue("new")
+		got, err := i.ArchiveTasks(ctx, "default", asynq.TaskStatePending, asynq.TaskFilter{})
+		if want := (asynq.ArchiveResult{Archived: 1}); err != nil || got != want {
+			env.T.Errorf("got %+v, error %v; want %+v", got, err, want)
+		}
+		if info, err := i.GetQueueInfo("default"); err != nil || info.Archived != 2 {
+			env.T.Errorf("queue %+v, error %v", info, err)
+		}
+	})
+}
+
+func TestInspectorChangesMatchingTasks(t *testing.T) {
+	type change = func(*asynq.Inspector, context.Context, string, asynq.TaskState, asynq.TaskFilter) (int, error)
+	for name, tc := range map[string]struct {
+		change change
+		to     string // the next state; empty if deleted
+	}{
+		"run":     {(*asynq.Inspector).RunTasks, "pending"},
+		"archive": {archiveTasks, "archived"},
+		"delete":  {(*asynq.Inspector).DeleteTasks, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testenv.Each(t, func(env *testenv.Env) {
+				const n = 600
+				var tasks []*asynq.Task
+				for i := range 2 * n {
+					typ, id := []string{"mail:a", "image:b"}[i%2], fmt.Sprintf("t%04d", i)
+					tasks = append(tasks, asynq.NewTask(typ, fmt.Append(nil, i), asynq.TaskID(id), asynq.ProcessIn(time.Hour), asynq.Unique(time.Hour)))
+				}
+				for _, result := range env.Client.BatchEnqueueContext(context.Background(), tasks) {
+					if result.Err != nil {
+						env.T.Fatal(result.Err)
+					}
+				}
+				i := env.Inspector()
+				filter := asynq.TaskFilter{Type: "mail:*"}
+				got, err := tc.change(i, context.Background(), "default", asynq.TaskStateScheduled, asynq.TaskFilter{Type: "mail:*", MaxScan: 100})
+				if got != 50 || !errors.Is(err, asynq.ErrScanLimit) {
+					env.T.Errorf("with MaxScan: %d tasks, error %v", got, err)
+				}
+				if got, err := tc.change(i, context.Background(), "default", asynq.TaskStateScheduled, filter); got != n-50 || err != nil {
+					env.T.Errorf("%d tasks, error %v; want %d", got, err, n-50)
+				}
+				if got, err := tc.change(i, context.Background(), "default", asynq.TaskStateScheduled, filter); got != 0 || err != nil {
+					env.T.Errorf("second call: %d tasks, error %v", got, err)
+				}
+				for _, task := range []struct{ id, want string }{{"t0000", tc.to}, {"t1198", tc.to}, {"t0001", "scheduled"}, {"t1199", "scheduled"}} {
+					if state := env.State(task.id); state != task.want {
+						env.T.Errorf("task %s is in state %q, want %q", task.id, state, task.want)
+					}
+				}
+				if _, err := tc.change(i, context.Background(), "default", asynq.TaskStateActive, asynq.TaskFilter{}); err == nil {
+					env.T.Error("accepted a change of active tasks")
+				}
+				if _, err := tc.change(i, context.Background(), "nowhere", asynq.TaskStateScheduled, filter); !errors.Is(err, asynq.ErrQueueNotFound) {
+					env.T.Errorf("missing queue: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// archiveTasks is Inspector.ArchiveTasks without the number of discarded tasks.
+func archiveTasks(i *asynq.Inspector, ctx context.Context, queue string, state asynq.TaskState, filter asynq.TaskFilter) (int, error) { //nolint:revive // As a method expression.
+	r, err := i.ArchiveTasks(ctx, queue, state, filter)
+	return r.Archived, err
+}
+
+func TestCompareAndSwapTaskPayload(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		ctx, i := context.Background(), env.Inspector()
+		env.Enqueue("t", asynq.ProcessIn(time.Hour))
+		if err := i.UpdateTaskPayload("default", "t", []byte("old")); err != nil {
+			env.T.Fatal(err)
+		}
+		swap := func(old, payload, want string, changed bool) {
+			env.T.Helper()
+			if err := i.CompareAndSwapTaskPayload(ctx, "default", "t", []byte(old), []byte(payload)); errors.Is(err, asynq.ErrTaskChanged) != changed || !changed && err != nil {
+				env.T.Errorf("swap %q for %q: %v", old, payload, err)
+			}
+			if info, err := i.GetTaskInfo("default", "t"); err != nil || string(info.Payload) != want {
+				env.T.Errorf("swap %q for %q: the payload is %q, error %v", old, payload, info.Payload, err)
+			}
+		}
+		swap("", "one", "old", true)
+		swap("old", "one", "one", false)
+		swap("old", "one", "one", false) // as after a lost reply
+		swap("old", "two", "one", true)
+		if err := i.RescheduleTask(ctx, "default", "t", time.Now().Add(2*time.Hour)); err != nil {
+			env.T.Fatal(err)
+		}
+		swap("one", "", "", false)
+		swap("", "two", "two", false)
+	})
+}
+
+// Concurrent callers that append a line to the payload lose no line.
+func TestConcurrentCompareAndSwap(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		ctx, i := context.Background(), env.Inspector()
+		env.Enqueue("t", asynq.ProcessIn(time.Hour))
+		const callers, times = 4, 10
+		add := func(line string) error {
+			for {
+				info, err := i.GetTaskInfo("default", "t")
+				if err != nil {
+					return err
+				}
+				err = i.CompareAndSwapTaskPayload(ctx, "default", "t", info.Payload, append(info.Payload, line...))
+				if !errors.Is(err, asynq.ErrTaskChanged) {
+					return err
+				}
+			}
+		}
+		var all sync.WaitGroup
+		for caller := range callers {
+			all.Go(func() {
+				for n := range times {
+					if err := add(fmt.Sprintf("%d %d\n", caller, n)); err != nil {
+						env.T.Error(err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		info, err := i.GetTaskInfo("default", "t")
+		if err != nil {
+			env.T.Fatal(err)
+		}
+		for caller := range callers {
+			for n := range times {
+				if line := fmt.Sprintf("%d %d\n", caller, n); strings.Count(string(info.Payload), line) != 1 {
+					env.T.Errorf("line %q occurs %d times", line, strings.Count(string(info.Payload), line))
+				}
+			}
+		}
+	})
+}
+
+// The failed attempt of a canceled task counts once, whatever the outcome of the task.
+func TestCancelAndSettle(t *testing.T) {
+	ctx := context.Background()
+	for name, tc := range map[string]struct {
+		cancel  func(i *asynq.Inspector, ctx context.Context, id string) error
+		returns error
+		state   string
+		failed  string
+	}{
+		"archive":           {(*asynq.Inspector).CancelAndArchive, context.Canceled, "archived", "1"},
+		"archive, success":  {(*asynq.Inspector).CancelAndArchive, nil, "", ""},
+		"delete":            {(*asynq.Inspector).CancelAndDelete, context.Canceled, "", "1"},
+		"delete, snooze":    {(*asynq.Inspector).CancelAndDelete, asynq.Snooze(time.Hour), "", "1"},
+		"delete, success":   {(*asynq.Inspector).CancelAndDelete, nil, "", ""},
+		"delete, revoked":   {(*asynq.Inspector).CancelAndDelete, asynq.RevokeTask, "", ""},
+		"unusual ID, retry": {func(i *asynq.Inspector, ctx context.Context, id string) error { return i.CancelProcessing(id) }, context.Canceled, "retry", "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testenv.Each(t, func(env *testenv.Env) {
+				id := "delete me, archive me: " + t.Name() + env.Addr // all databases of a server share their channels
+				started := make(chan struct{}, 1)
+				env.Enqueue(id, asynq.Unique(time.Hour))
+				env.Serve(asynq.Config{}, func(ctx context.Context, _ *asynq.Task) error {
+					started <- struct{}{}
+					<-ctx.Done()
+					if !errors.Is(context.Cause(ctx), asynq.ErrTaskCanceled) {
+						t.Errorf("cause of the context: %v, want ErrTaskCanceled", context.Cause(ctx))
+					}
+					return tc.returns
+				})
+				testenv.Await(env, started, "the task to start")
+				env.Eventually(func() bool { // the server may not have subscribed yet
+					if err := tc.cancel(env.Inspector(), ctx, id); err != nil {
+						t.Error(err)
+					}
+					return env.State(id) == tc.state
+				}, "the task to be in state %q", tc.state)
+				get := func(key string) string { return env.RDB.Get(ctx, key).Val() }
+				env.Eventually(func() bool { return get(env.Queue.Processed()) == "1" }, "the attempt to be counted")
+				if got := get(env.Queue.Failed()); got != tc.failed {
+					env.T.Errorf("%q attempts failed, want %q", got, tc.failed)
+				}
+				if got := get(env.Queue.FailedOn(time.Now())); got != tc.failed {
+					env.T.Errorf("%q attempts failed today, want %q", got, tc.failed)
+				}
+				if got := env.LockHolder(id); (got == id) != (tc.state != "") {
+					env.T.Errorf("the lock is held by %q", got)
+				}
+				if tc.state == "archived" && env.Message(id).LastErr != context.Canceled.Error() {
+					env.T.Errorf("last error %q", env.Message(id).LastErr)
+				}
+				env.CheckInvariants("after the cancellation")
+			})
+		})
+	}
+}
+
+// Servers, clients and operators work concurrently. Every task ends exactly once, and no invariant
+// is violated.
+func TestConcurrentChanges(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		const clients, each = 4, 150
+		var ran testenv.Tally
+		cfg := asynq.Config{Concurrency: 8, RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Second }}
+		handler := func(_ context.Context, task *asynq.Task) error {
+			ran.Add(task.Type())
+			switch len(task.Type()) % 3 {
+			case 0:
+				return errors.New("failed")
+			case 1:
+				return asynq.SkipRetry
+			}
+			return nil
+		}
+		first, second := env.Serve(cfg, handler), env.Serve(cfg, handler)
+		enqueued := make(chan struct{}, clients)
+		for c := range clients {
+			go func() {
+				defer func() { enqueued <- struct{}{} }()
+				for n := range each {
+					id := fmt.Sprintf("%0*d", 6+n%4, c*each+n)
+					opts := [][]asynq.Option{
+						{}, {asynq.ProcessIn(time.Second)}, {asynq.Group("g")}, {asynq.Retention(time.Hour)}, {asynq.ProcessIn(time.Hour)}, {asynq.Unique(time.Hour)},
+					}[n%6]
+					if _, err := env.Client.Enqueue(asynq.NewTask(id, nil), append(opts, asynq.TaskID(id))...); err != nil {
+						t.Errorf("enqueue %s: %v", id, err)
+					}
+				}
+			}()
+		}
+		i := env.Inspector()
+		stop := make(chan struct{})
+		deletions := make(chan int, 3)
+		operators := []func() (deleted int, err error){
+			func() (int, error) {
+				_, err := i.RunAllScheduledTasks("default")
+				_, err2 := i.RunAllRetryTasks("default")
+				_, err3 := i.RunAllArchivedTasks("default")
+				return 0, errors.Join(err, err2, err3)
+			},
+			func() (int, error) {
+				_, err := i.ArchiveAllPendingTasks("default")
+				_, err2 := i.ArchiveAllAggregatingTasks("default", "g")
+				n, err3 := i.DeleteAllRetryTasks("default")
+				return n, errors.Join(err, err2, err3)
+			},
+			func() (int, error) {
+				n, err := i.DeleteAllPendingTasks("default")
+				m, err2 := i.DeleteAllScheduledTasks("default")
+				return n + m, errors.Join(err, err2)
+			},
+		}
+		for _, operate := range operators {
+			go func() {
+				deleted := 0
+				defer func() { deletions <- deleted }()
+				for {
+					n, err := operate()
+					deleted += n
+					if err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
+						t.Error(err)
+					}
+					select {
+					case <-stop:
+						return
+					default:
+					}
+				}
+			}()
+		}
+		for range clients {
+			testenv.Await(env, enqueued, "the clients to return")
+		}
+		close(stop)
+		deleted := 0
+		for range operators {
+			deleted += testenv.Await(env, deletions, "the operators to return")
+		}
+		first.Shutdown()
+		second.Shutdown()
+		env.CheckInvariants("after concurrent changes")
+		left, succeeded := 0, 0
+		for _, key := range env.Keys(env.Queue.TaskPrefix() + "*") {
+			if env.RDB.HGet(context.Background(), key, wire.FieldState).Val() == "completed" {
+				continue
+			}
+			left++
+		}
+		processed, _ := env.RDB.Get(context.Background(), env.Queue.Processed()).Int()
+		failed, _ := env.RDB.Get(context.Background(), env.Queue.Failed()).Int()
+		succeeded = processed - failed
+		// Each task has succeeded once, was deleted, or still exists. Completed tasks count as
+		// succeeded.
+		if got := left + succeeded + deleted; got != clients*each {
+			env.T.Errorf("%d left, %d succeeded, %d deleted: %d tasks of %d", left, succeeded, deleted, got, clients*each)
+		}
+		if err := i.DeleteQueue("default", true); err != nil {
+			env.T.Error(err)
+		}
+		if left := env.Keys("asynq:{default}:*"); len(left) > 0 {
+			env.T.Errorf("keys left: %q", left)
 		}
 	})
 }

@@ -2,86 +2,117 @@ package asynq
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/asynq-go/asynq/internal/lifecycle"
+	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// ServerInfo is what a running server tells of itself, every few seconds.
+// ServerInfo is the state of a running server, or of a worker that uses a Receiver (such as the
+// queue service), as published within the last few seconds.
 type ServerInfo struct {
-	// ID of the server, unique.
-	ID string
+	ID   string // unique ID of the server
+	Host string // host of the server
+	PID  int    // ID of its process
 
-	// Host that the server runs on.
-	Host string
+	// Worker is the name of a worker that uses one or several Receivers; see Receiver.ReceiveAs. It
+	// is empty for a server. If the name has the form "web-1:4711", Host and PID are taken from it;
+	// otherwise Host is the name and PID is 0.
+	Worker string
 
-	// PID of its process.
-	PID int
+	// LastPoll is the worker's last request for tasks. It is zero for a server.
+	LastPoll time.Time
 
-	// Concurrency, Queues and StrictPriority are those of the server's Config.
+	// Concurrency, Queues and StrictPriority are those of the server's Config. For a worker, Queues
+	// are the queues that it has recently received from, and Concurrency is the number of tasks
+	// that it holds and requests.
 	Concurrency    int
 	Queues         map[string]int
 	StrictPriority bool
 
-	// Started is when the server started.
-	Started time.Time
-
-	// Status is "active", or "stopped" after Server.Stop.
-	Status string
-
-	// ActiveWorkers are the tasks that it processes, from the one on that it began first.
-	ActiveWorkers []*WorkerInfo
+	Started       time.Time     // when the server started
+	Status        string        // "active", or "stopped" after Server.Stop and during a shutdown
+	ActiveWorkers []*WorkerInfo // active tasks, oldest first
 }
 
-// WorkerInfo is what a server tells of one task that it processes.
+// WorkerInfo is the state of an active task as its server publishes it.
 type WorkerInfo struct {
-	// TaskID of the task.
-	TaskID string
-
-	// TaskType of the task.
-	TaskType string
-
-	// TaskPayload of the task; nil if it is more than 10,000 bytes: GetTaskInfo tells those.
-	TaskPayload []byte
-
-	// Queue that the task is from.
-	Queue string
-
-	// Started is when the attempt began.
-	Started time.Time
-
-	// Deadline is when the attempt must end.
-	Deadline time.Time
+	TaskID      string    // ID of the task
+	TaskType    string    // type of the task
+	TaskPayload []byte    // payload, nil if larger than 10,000 bytes; GetTaskInfo returns those
+	Queue       string    // queue of the task
+	Started     time.Time // when the attempt began
+	Deadline    time.Time // deadline of the attempt
 }
 
-// Servers lists the running servers, from the one on that started first. One that crashed is listed for up to ten seconds longer.
-// What another process wrote and cannot be read is left out.
+// Servers returns the running servers, oldest first. A crashed server is listed for up to ten more
+// seconds. Records that cannot be decoded are skipped.
 func (i *Inspector) Servers() ([]*ServerInfo, error) {
-	type fleet struct {
-		infos   []*wire.ServerInfo
-		workers map[string][]*wire.WorkerInfo
-	}
-	found, err := until(i.ctx, func() (f fleet, err error) {
-		f.infos, f.workers, err = i.broker.Servers(i.ctx)
-		return f, err
-	})
+	infos, workers, err := i.inspector.Servers(i.ctx)
 	if err != nil {
 		return nil, brokerError(err)
 	}
-	servers := make([]*ServerInfo, len(found.infos))
-	for n, s := range found.infos {
-		servers[n] = &ServerInfo{
-			ID: s.ServerID, Host: s.Host, PID: s.PID, Concurrency: s.Concurrency, Queues: s.Queues, StrictPriority: s.StrictPriority,
-			Started: s.StartTime, Status: s.Status, ActiveWorkers: workersOf(found.workers[s.ServerID]),
+	var servers []*ServerInfo
+	pollers := make(map[string]*ServerInfo)
+	for _, s := range infos {
+		info := &ServerInfo{
+			ID: s.ServerID, Host: s.Host, PID: s.PID, Worker: s.Poller.Name, LastPoll: s.Poller.LastPoll, Concurrency: s.Concurrency,
+			Queues: s.Queues, StrictPriority: s.StrictPriority, Started: s.StartTime, Status: s.Status,
 		}
+		if same := pollers[info.Worker]; same != nil {
+			same.merge(info)
+			continue
+		}
+		if info.ActiveWorkers = workersOf(workers[s.ServerID]); info.Worker != "" {
+			info.ActiveWorkers = heldOnce(info.ActiveWorkers)
+			info.Concurrency = max(info.Concurrency, len(info.ActiveWorkers))
+			pollers[info.Worker] = info
+		}
+		servers = append(servers, info)
 	}
 	slices.SortFunc(servers, func(a, b *ServerInfo) int {
 		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID))
 	})
 	return servers, nil
+}
+
+// merge adds the record that another Receiver has published for the same worker.
+func (s *ServerInfo) merge(other *ServerInfo) {
+	if other.Started.Before(s.Started) {
+		s.Started = other.Started
+	}
+	if other.LastPoll.After(s.LastPoll) {
+		s.LastPoll = other.LastPoll
+	}
+	if s.Queues == nil {
+		s.Queues = make(map[string]int, len(other.Queues))
+	}
+	for queue, weight := range other.Queues {
+		s.Queues[queue] = max(s.Queues[queue], weight)
+	}
+	s.Concurrency = max(s.Concurrency, other.Concurrency)
+	if s.Status != other.Status && other.Status == lifecycle.Active.String() {
+		s.Status = other.Status
+	}
+}
+
+// heldOnce removes duplicate entries of a task: one Receiver may have issued the lease and another
+// one extended it.
+func heldOnce(workers []*WorkerInfo) []*WorkerInfo {
+	type task struct{ queue, id string }
+	seen := make(map[task]bool, len(workers))
+	return slices.DeleteFunc(workers, func(w *WorkerInfo) bool {
+		t := task{w.Queue, w.TaskID}
+		again := seen[t]
+		seen[t] = true
+		return again
+	})
 }
 
 func workersOf(infos []*wire.WorkerInfo) []*WorkerInfo {
@@ -92,38 +123,148 @@ func workersOf(infos []*wire.WorkerInfo) []*WorkerInfo {
 		}
 	}
 	slices.SortFunc(workers, func(a, b *WorkerInfo) int {
-		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.TaskID, b.TaskID))
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.TaskID, b.TaskID), cmp.Compare(a.Queue, b.Queue))
 	})
 	return workers
 }
 
 // ClusterNode is a node of a Redis Cluster.
 type ClusterNode struct {
-	// ID of the node in the cluster.
-	ID string
-
-	// Addr is the node's address as host:port.
-	Addr string
+	ID   string // ID of the node in the cluster
+	Addr string // address of the node as host:port
 }
 
-// ClusterKeySlot tells the hash slot that all keys of a queue are in. It fails if Redis is no cluster.
+// ClusterKeySlot returns the hash slot of all keys of a queue. It returns an error if Redis is not
+// a cluster.
 func (i *Inspector) ClusterKeySlot(queue string) (int64, error) {
-	slot, err := until(i.ctx, func() (int64, error) { return i.broker.Slot(i.ctx, queue) })
-	if err != nil {
-		return 0, brokerError(err)
-	}
-	return slot, nil
+	slot, err := i.inspector.Slot(i.ctx, queue)
+	return slot, brokerError(err)
 }
 
-// ClusterNodes lists the nodes of a Redis Cluster that a queue is on, the master first. It fails if Redis is no cluster.
+// ClusterNodes returns the nodes of a Redis Cluster that serve a queue, the master first. It
+// returns an error if Redis is not a cluster.
 func (i *Inspector) ClusterNodes(queue string) ([]*ClusterNode, error) {
-	found, err := until(i.ctx, func() ([]redis.ClusterNode, error) { return i.broker.Nodes(i.ctx, queue) })
+	found, err := i.inspector.Nodes(i.ctx, queue)
+	return converted(found, err, func(n redis.ClusterNode) *ClusterNode { return &ClusterNode{ID: n.ID, Addr: n.Addr} })
+}
+
+// SchedulerEntry is the state of a periodic task.
+type SchedulerEntry struct {
+	ID   string    // ID of the entry
+	Spec string    // schedule of the task
+	Task *Task     // task to enqueue
+	Opts []Option  // options of the task, without those that another library formats differently
+	Next time.Time // when the task is enqueued next, zero if never
+	Prev time.Time // when the task was last due and enqueued, zero if never
+}
+
+// SchedulerEnqueueEvent records that a periodic task was enqueued.
+type SchedulerEnqueueEvent struct {
+	TaskID     string    // ID of the task that was enqueued
+	EnqueuedAt time.Time // when the task was enqueued
+}
+
+// SchedulerEntries returns the entries of all running schedulers, as last published (see
+// SchedulerOpts.HeartbeatInterval). An entry of a group is listed once; entries without an ID are
+// all listed.
+func (i *Inspector) SchedulerEntries() ([]*SchedulerEntry, error) {
+	published, err := i.broker.SchedulerEntries(i.ctx)
 	if err != nil {
 		return nil, brokerError(err)
 	}
-	nodes := make([]*ClusterNode, len(found))
-	for n, node := range found {
-		nodes[n] = &ClusterNode{ID: node.ID, Addr: node.Addr}
+	var entries []*SchedulerEntry
+	seen := make(map[string]bool, len(published))
+	for _, p := range published {
+		if p.Entry.ID != "" && seen[p.Entry.ID] {
+			continue // also published by the previous leader of the group, which crashed recently
+		}
+		seen[p.Entry.ID] = true
+		entries = append(entries, newSchedulerEntry(p))
 	}
-	return nodes, nil
+	return entries, nil
+}
+
+// newSchedulerEntry describes an entry from its published record.
+func newSchedulerEntry(p rdb.PublishedEntry) *SchedulerEntry {
+	e := &SchedulerEntry{ID: p.Entry.ID, Spec: p.Entry.Spec, Next: p.Entry.Next, Prev: p.Entry.Prev}
+	if c, err := wire.DecodeSchedulerCreation(p.Creation); err == nil {
+		e.Task, e.Opts = NewTaskWithHeaders(c.Type, c.Payload, c.Headers), parseOptions(c.Options)
+	} else {
+		e.Task, e.Opts = NewTask(p.Entry.TaskType, p.Entry.Payload), parseOptions(p.Entry.EnqueueOptions)
+	}
+	return e
+}
+
+// ListSchedulerEnqueueEvents returns the enqueue events of an entry, newest first. Redis keeps the
+// last 1,000 events of each entry for 90 days after the last one. The result is empty if the entry
+// is unknown.
+func (i *Inspector) ListSchedulerEnqueueEvents(entryID string, opts ...ListOption) ([]*SchedulerEnqueueEvent, error) {
+	w := windowOf(opts)
+	found, err := i.broker.EnqueueEvents(i.ctx, entryID, w.offset, w.limit)
+	return converted(found, err, func(e *wire.SchedulerEnqueueEvent) *SchedulerEnqueueEvent {
+		return (*SchedulerEnqueueEvent)(e)
+	})
+}
+
+// RunSchedulerEntry enqueues the task of an entry now, with its options, and adds an event to the
+// entry's history. The schedule of the entry does not change. It returns ErrSchedulerEntryNotFound
+// (errors.Is) if no running scheduler has the entry, or an error of Client.Enqueue. If it returns
+// an error and a TaskInfo, the task was enqueued, but the event was not recorded.
+func (i *Inspector) RunSchedulerEntry(ctx context.Context, entryID string) (*TaskInfo, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	entries, err := i.WithContext(ctx).SchedulerEntries()
+	if err != nil {
+		return nil, err
+	}
+	n := slices.IndexFunc(entries, func(e *SchedulerEntry) bool { return e.ID == entryID })
+	if n < 0 || entryID == "" {
+		return nil, fmt.Errorf("asynq: %w: %q", ErrSchedulerEntryNotFound, entryID)
+	}
+	e, now := entries[n], time.Now()
+	made, err := newCreation(e.Task, e.Opts, i.broker.Keys, now)
+	if err != nil {
+		return nil, err
+	}
+	if i.broker.Enqueue(ctx, &made.order); made.order.Err != nil {
+		return nil, publicError(made.order.Err)
+	}
+	event := rdb.EnqueueEvent{Entry: e.ID, TaskID: made.order.ID, At: now}
+	if err := i.broker.RecordEnqueues(ctx, event); err != nil {
+		return made.info(), fmt.Errorf("asynq: the task is enqueued, but not in the history: %w", err)
+	}
+	return made.info(), nil
+}
+
+// DeleteSchedulerGroup deletes the leadership record of a scheduler group that is no longer used.
+// Without a call, Redis deletes it 30 days after the group last had a leader.
+//
+// It does nothing if there is no such group. While a scheduler leads the group, it deletes nothing
+// and returns an error: shut down the schedulers of the group first.
+func (i *Inspector) DeleteSchedulerGroup(ctx context.Context, group string) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	deleted, err := i.broker.DeleteSchedulerGroup(ctx, group)
+	if err != nil {
+		return brokerError(err)
+	}
+	if !deleted {
+		return fmt.Errorf("asynq: a scheduler leads the group %q: shut its schedulers down first; one that crashed leads for %v at most", group, groupLease)
+	}
+	return nil
+}
+
+// DeleteSchedulerHistory deletes the enqueue events of scheduler entries (see
+// ListSchedulerEnqueueEvents). Without a call, Redis deletes them 90 days after the last event of
+// an entry. Entries without a history are ignored.
+//
+// The record of an entry's last tick is stored with the queue of its tasks. It is deleted with the
+// queue (DeleteQueue) or after 30 days.
+func (i *Inspector) DeleteSchedulerHistory(ctx context.Context, entryIDs ...string) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	return brokerError(i.broker.DeleteEnqueueEvents(ctx, entryIDs...))
 }

@@ -11,13 +11,14 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// lineLogger is a Logger that keeps its lines, each with the method that was called.
+// lineLogger is a Logger that keeps its lines, each with the name of the method.
 type lineLogger struct {
 	mu    sync.Mutex
 	lines []string
@@ -38,7 +39,7 @@ func (l *lineLogger) Warn(args ...interface{})  { l.note("Warn", args) }
 func (l *lineLogger) Error(args ...interface{}) { l.note("Error", args) }
 func (l *lineLogger) Fatal(args ...interface{}) { l.note("Fatal", args) }
 
-// panicLogger panics whatever it is asked to do, both as a Logger and as a slog.Handler.
+// panicLogger is a Logger and a slog.Handler whose methods all panic.
 type panicLogger struct{}
 
 func (panicLogger) Debug(...interface{})                      { panic("debug") }
@@ -69,7 +70,7 @@ func TestLogLevelNames(t *testing.T) {
 	for _, tc := range tests {
 		var level LogLevel
 		if err := level.Set(tc.in); err != nil || level != tc.want {
-			t.Errorf("Set(%q) makes %d, error %v, want %d", tc.in, level, err, tc.want)
+			t.Errorf("Set(%q) sets %d, error %v, want %d", tc.in, level, err, tc.want)
 		}
 		if got := level.String(); got != tc.name {
 			t.Errorf("LogLevel(%d).String() = %q, want %q", level, got, tc.name)
@@ -103,11 +104,11 @@ func TestLogLevelIsAFlag(t *testing.T) {
 		t.Errorf("level %d, error %v, want WarnLevel", level, err)
 	}
 	if err := flags.Parse([]string{"-loglevel", "no"}); err == nil {
-		t.Error("an unknown level is accepted")
+		t.Error("accepted an unknown level")
 	}
 }
 
-func TestNewSlogKeepsWhatIsAtOrAboveTheLevel(t *testing.T) {
+func TestNewSlogFiltersByLevel(t *testing.T) {
 	t.Parallel()
 	all := []string{"Debug: m", "Info: m", "Warn: m", "Error: m", "Fatal: m"}
 	tests := []struct {
@@ -127,14 +128,14 @@ func TestNewSlogKeepsWhatIsAtOrAboveTheLevel(t *testing.T) {
 			t.Errorf("level %d: lines %q, want %q", tc.level, user.lines, tc.want)
 		}
 
-		// The level holds just so where the records go to a *slog.Logger.
+		// The level applies in the same way if the records go to a *slog.Logger.
 		var out bytes.Buffer
 		log = newSlog(NewSlogLogger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.Level(-99)}))), tc.level)
 		for _, level := range []slog.Level{-4, 0, 4, 8, 12} {
 			log.Log(context.Background(), level, "m")
 		}
 		if got := strings.Count(out.String(), "msg=m"); got != len(tc.want) {
-			t.Errorf("level %d: %d records reach the slog handler, want %d", tc.level, got, len(tc.want))
+			t.Errorf("level %d: %d records reached the slog handler, want %d", tc.level, got, len(tc.want))
 		}
 	}
 }
@@ -184,12 +185,12 @@ func TestNewSlogRendersAttributes(t *testing.T) {
 	}
 }
 
-func TestNewSlogKeepsALineWithAValueThatPanics(t *testing.T) {
+func TestNewSlogKeepsLineWithPanickingValue(t *testing.T) {
 	t.Parallel()
 	var user lineLogger
 	newSlog(&user, InfoLevel).Info("m", "err", panickingError{}, "n", 1)
 	if len(user.lines) != 1 || !strings.HasPrefix(user.lines[0], "Info: m err=") || !strings.HasSuffix(user.lines[0], " n=1") {
-		t.Errorf("lines %q, want one, with the other value", user.lines)
+		t.Errorf("lines %q, want one line with the other value", user.lines)
 	}
 }
 
@@ -207,7 +208,7 @@ func TestNewSlogSiblingsShareNothing(t *testing.T) {
 	}
 }
 
-// loggingError logs while it is printed.
+// loggingError is an error whose Error method logs.
 type loggingError struct{ log *slog.Logger }
 
 func (c loggingError) Error() string {
@@ -225,7 +226,7 @@ func TestNewSlogValueMayLog(t *testing.T) {
 	}
 }
 
-func TestNewSlogUsesTheSlogLoggerItself(t *testing.T) {
+func TestNewSlogPassesRecordsToSlogLogger(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	user := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: dropSlogTime})).With("app", "shop")
@@ -236,12 +237,12 @@ func TestNewSlogUsesTheSlogLoggerItself(t *testing.T) {
 	}
 }
 
-func TestNewSlogHeedsTheLevelOfTheHandler(t *testing.T) {
+func TestNewSlogHonorsLevelOfHandler(t *testing.T) {
 	t.Parallel()
 	handler := slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError})
 	log := newSlog(NewSlogLogger(slog.New(handler)), DebugLevel)
 	if ctx := context.Background(); log.Enabled(ctx, slog.LevelWarn) || !log.Enabled(ctx, slog.LevelError) {
-		t.Error("the handler wants errors only, and the logger says otherwise")
+		t.Error("enabled below the level of the handler")
 	}
 }
 
@@ -259,25 +260,25 @@ func TestNewSlogSurvivesPanics(t *testing.T) {
 			t.Parallel()
 			log := newSlog(user, DebugLevel).With("a", 1).WithGroup("g")
 			for _, level := range []slog.Level{-4, 0, 4, 8, 12} {
-				log.Log(context.Background(), level, "m", "b", 2) // the test is that this returns
+				log.Log(context.Background(), level, "m", "b", 2) // must return
 			}
 			if err := log.Handler().Handle(context.Background(), slog.Record{}); err != nil {
-				t.Errorf("Handle = %v, want the line dropped without an error", err)
+				t.Errorf("Handle returned %v, want nil", err)
 			}
 		})
 	}
 }
 
-// enabledPanic panics only when it is given a record.
+// enabledPanic is a slog.Handler that panics only in Handle.
 type enabledPanic struct{ panicLogger }
 
 func (enabledPanic) Enabled(context.Context, slog.Level) bool { return true }
 
-func TestNewSlogDropsCheaply(t *testing.T) { // not parallel: AllocsPerRun counts those of others
+func TestNewSlogDropsCheaply(t *testing.T) { // not parallel: AllocsPerRun counts all allocations
 	log := newSlog(&lineLogger{}, WarnLevel)
 	allocs := testing.AllocsPerRun(100, func() { log.Debug("m", "queue", "low", "n", 12345) })
 	if allocs != 0 {
-		t.Errorf("a dropped line costs %v allocations, want none", allocs)
+		t.Errorf("a dropped line makes %v allocations, want none", allocs)
 	}
 }
 
@@ -324,7 +325,7 @@ func TestNewSlogWithoutALogger(t *testing.T) {
 	ctx := context.Background()
 	log := newSlog(nil, WarnLevel)
 	if log.Enabled(ctx, slog.LevelInfo) || !log.Enabled(ctx, slog.LevelWarn) {
-		t.Error("the default logger does not heed the level")
+		t.Error("the default logger ignores the level")
 	}
 }
 
@@ -358,7 +359,7 @@ func TestSlogLoggerFatalExits(t *testing.T) {
 	l.logger = slog.New(slog.DiscardHandler)
 	l.Fatal("unheard")
 	if !slices.Equal(codes, []int{1, 1}) {
-		t.Errorf("exit codes %v, want 1 each time, also where the line is not logged", codes)
+		t.Errorf("exit codes %v, want 1 each time, even if the line is not logged", codes)
 	}
 }
 
@@ -368,14 +369,14 @@ func TestSlogLoggerNamesTheCaller(t *testing.T) {
 	l := NewSlogLogger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{AddSource: true})))
 	l.Info("m")
 	if !strings.Contains(out.String(), "logger_test.go:") {
-		t.Errorf("the source is not the line that logs: %s", out.String())
+		t.Errorf("the source is not the calling line: %s", out.String())
 	}
 }
 
 func TestNewSlogLoggerOfNil(t *testing.T) {
 	t.Parallel()
 	if got := NewSlogLogger(nil).(*slogLogger).logger; got != slog.Default() {
-		t.Errorf("logger %v, want that of slog.Default", got)
+		t.Errorf("logger %v, want slog.Default", got)
 	}
 }
 
@@ -384,4 +385,43 @@ func dropSlogTime(groups []string, a slog.Attr) slog.Attr {
 		return slog.Attr{}
 	}
 	return a
+}
+
+// FuzzLogLevel parses levels. The valid ones are accepted in upper and lower case.
+func FuzzLogLevel(f *testing.F) {
+	for _, text := range []string{"debug", "INFO", "warning", "fatal", "", "LogLevel(7)"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var level LogLevel
+		if err := level.Set(text); err != nil {
+			if level != 0 || !strings.Contains(err.Error(), strconv.Quote(text)) {
+				t.Errorf("Set(%q) sets %v, error %v", text, level, err)
+			}
+			return
+		}
+		if !strings.HasPrefix(strings.ToLower(text), level.String()) {
+			t.Errorf("Set(%q) sets %v", text, &level)
+		}
+	})
+}
+
+// FuzzLogLine logs untrusted values, such as task IDs. A record must stay one line.
+func FuzzLogLine(f *testing.F) {
+	f.Add("id", "a\nERROR: forged", "x")
+	f.Add("k=\r", "\u2028\x00", "\xff\"")
+	f.Fuzz(func(t *testing.T, key, value, group string) {
+		logger := new(lineLogger)
+		log := newSlog(logger, DebugLevel)
+		log.Info("a message", key, value)
+		log.WithGroup(group).With(key, value).Warn("a message", "task", value)
+		if len(logger.lines) != 2 {
+			t.Fatalf("%d lines", len(logger.lines))
+		}
+		for _, line := range logger.lines {
+			if strings.ContainsAny(line, "\r\n") {
+				t.Errorf("%q is more than one line", line)
+			}
+		}
+	})
 }

@@ -3,114 +3,108 @@ package asynq
 import (
 	"time"
 
-	"github.com/asynq-go/asynq/internal/wire"
+	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/worker"
 )
 
-// Observer is told what a Server does while it does it, for metrics and traces; x/metrics makes one. Fields may be nil, and more may
-// come. The functions are called from many goroutines at once, in the way of the tasks: they must return soon. What panics in them is
-// logged, and changes nothing.
+// Observer is a set of callbacks for metrics and tracing of a Server or Receiver; x/metrics
+// provides one. Each field may be nil. Callbacks run synchronously on worker goroutines,
+// concurrently, and must return quickly. A panic in a callback is logged and has no other effect.
 type Observer struct {
-	// AttemptStarted is called before the handler.
+	// AttemptStarted is called before the handler starts.
 	AttemptStarted func(AttemptStart)
 
-	// AttemptEnded is called when the outcome of an attempt is decided, before Redis knows it. A task whose message cannot be read
-	// has no start, only this end.
+	// AttemptEnded is called when the outcome of an attempt is decided, before it is sent to Redis.
+	// For a task whose message cannot be decoded, AttemptStarted is not called before.
 	AttemptEnded func(AttemptEnd)
 
-	// LeaseLost is called when the lease of a task at work was lost, or could not be extended in time: its handler's context was just
-	// canceled, and another server may have the task.
+	// LeaseLost is called when the lease of an active task was lost or could not be extended in
+	// time. The context of its handler is canceled, and another server may have taken over the
+	// task.
 	LeaseLost func(ObservedTask)
 
-	// TaskRecovered is called for each task that this server took back from one that crashed.
+	// TaskRecovered is called for each task that this server recovered after another one crashed.
 	TaskRecovered func(ObservedTask)
 
-	// TurnEnded is called after each exchange with Redis that settles tasks and fetches others. The next one waits for it.
-	TurnEnded func(TurnStats)
+	// RoundTripEnded is called after each round trip to Redis that settles or fetches tasks. The
+	// next one starts when it returns.
+	RoundTripEnded func(RoundTripStats)
 }
 
-// ObservedTask names the task that an Observer is told of.
+// ObservedTask identifies the task of an event.
 type ObservedTask struct {
-	ID    string
-	Queue string
-	Type  string // empty if the task's message cannot be read
+	ID    string // ID of the task
+	Queue string // queue of the task
+	Type  string // type of the task; empty if its message cannot be decoded
 
-	// Retried is how many attempts had failed before; in TaskRecovered, the one that the crash ended among them if it counts.
+	// Retried is the number of failed attempts before this one. For TaskRecovered, it includes the
+	// attempt that crashed, if that counts as failed.
 	Retried int
 }
 
-// AttemptStart is what an Observer is told when an attempt starts.
+// AttemptStart describes the start of an attempt.
 type AttemptStart struct {
 	ObservedTask
 
-	// Wait is how long the task was pending before it was taken, by the clock of Redis; -1 µs if that is not known. For a task that
-	// another library's process enqueued it is off by as much as that process's clock.
+	// Wait is how long the task was pending, by the clock of Redis; -1 µs if unknown. For tasks
+	// that were enqueued with other libraries, it includes the clock skew of their process.
 	Wait time.Duration
 }
 
-// AttemptEnd is what an Observer is told when an attempt ends.
+// AttemptEnd describes the end of an attempt.
 type AttemptEnd struct {
 	ObservedTask
 
-	// Duration is how long the attempt took: the handler, and the ErrorHandler if there was an error.
-	Duration time.Duration
+	Duration time.Duration // how long the attempt took, including ErrorHandler if it failed
+	Outcome  Outcome       // outcome of the attempt
 
-	// Outcome is what becomes of the task.
-	Outcome Outcome
-
-	// Err is what the attempt failed with, nil if it did not. It is ErrHandlerStuck (errors.Is) if the handler was given up.
+	// Err is the error of the attempt; nil if it succeeded. It wraps ErrHandlerStuck if the handler
+	// did not return.
 	Err error
 }
 
-// Outcome is what becomes of a task after an attempt.
+// Outcome is the outcome of an attempt.
 type Outcome string
 
 // The outcomes of attempts.
 const (
 	// OutcomeSucceeded: the handler returned nil.
 	OutcomeSucceeded Outcome = "succeeded"
-	// OutcomeRetried: the attempt failed, and there will be another.
+	// OutcomeRetried: the attempt failed, and the task is going to be retried.
 	OutcomeRetried Outcome = "retried"
-	// OutcomeDeferred: there will be another attempt, and this one does not count (Snooze, Config.IsFailure).
+	// OutcomeDeferred: the task is going to run again without using up an attempt (Snooze,
+	// Config.IsFailure).
 	OutcomeDeferred Outcome = "deferred"
-	// OutcomeArchived: the attempt failed, and was the last one.
+	// OutcomeArchived: the attempt failed, and the task is archived.
 	OutcomeArchived Outcome = "archived"
-	// OutcomeDropped: the task is deleted without success (RevokeTask, CancelAndDelete).
-	OutcomeDropped Outcome = "dropped"
-	// OutcomeReturned: the server shut down, and gave the task back.
-	OutcomeReturned Outcome = "returned"
-	// OutcomeLost: the lease was lost, so what the handler returned changes nothing.
-	OutcomeLost Outcome = "lost"
+	// OutcomeRevoked: the task is deleted without success (RevokeTask, CancelAndDelete).
+	OutcomeRevoked Outcome = "revoked"
+	// OutcomeRequeued: the server shut down and returned the task to its queue.
+	OutcomeRequeued Outcome = "requeued"
+	// OutcomeLeaseLost: the lease was lost, and the result of the handler is discarded.
+	OutcomeLeaseLost Outcome = "lease_lost"
 )
 
-var outcomes = map[worker.Ending]Outcome{
-	worker.Succeeded: OutcomeSucceeded,
-	worker.Retried:   OutcomeRetried,
-	worker.Deferred:  OutcomeDeferred,
-	worker.Archived:  OutcomeArchived,
-	worker.Dropped:   OutcomeDropped,
-	worker.Returned:  OutcomeReturned,
-	worker.Lost:      OutcomeLost,
-}
-
-// TurnStats is one exchange with Redis: what finished goes along, and what there is room for comes back.
-type TurnStats struct {
-	// Duration is the time from the request to the answer.
+// RoundTripStats describes one round trip to Redis, which settles finished tasks and fetches new
+// ones.
+type RoundTripStats struct {
+	// Duration is the time from the request to the reply.
 	Duration time.Duration
 
-	// Settled is how many outcomes were sent, and Refused how many of them Redis said no to: because the server no longer held the
-	// task, or because something is wrong with the queue (they are sent again then).
-	Settled, Refused int
+	// Settled is the number of outcomes that were sent, and Rejected the number of them that Redis
+	// rejected: because the server no longer held the task, or because of an error of the queue,
+	// in which case they are sent again.
+	Settled, Rejected int
 
-	// Wanted is how many tasks there was room for, and Fetched how many came. On several queues with few tasks, the same room is not
-	// offered to all of them at once.
-	Wanted, Fetched int
+	// Requested is the number of tasks that were requested, and Fetched the number that were
+	// returned. Of several queues with few tasks, only some are queried in a round trip.
+	Requested, Fetched int
 
-	// Err is the error that cut the connection, nil if none did.
+	// Err is the network error of the round trip; nil if it succeeded.
 	Err error
 }
 
-// observer leads what the workers tell to the user's Observer; nil if there is none.
+// observer connects the workers to the user's Observer; nil if there is none.
 func (srv *Server) observer() *worker.Observer {
 	o := srv.cfg.Observer
 	if o == nil {
@@ -123,35 +117,19 @@ func (srv *Server) observer() *worker.Observer {
 		}
 	}
 	if o.AttemptEnded != nil {
-		inner.Ended = func(a *worker.Attempt, ending worker.Ending, err error) {
-			o.AttemptEnded(AttemptEnd{ObservedTask: observed(a), Duration: time.Since(a.Started), Outcome: outcomes[ending], Err: err})
+		inner.Ended = func(a *worker.Attempt, outcome rdb.Outcome, err error) {
+			o.AttemptEnded(AttemptEnd{ObservedTask: observed(a), Duration: time.Since(a.Started), Outcome: Outcome(outcome.String()), Err: attemptError(err)})
 		}
 	}
 	if o.LeaseLost != nil {
 		inner.LeaseLost = func(a *worker.Attempt) { o.LeaseLost(observed(a)) }
 	}
-	if o.TurnEnded != nil {
-		inner.Turn = func(r worker.TurnReport) {
-			o.TurnEnded(TurnStats{
-				Duration: r.Took, Settled: r.Settled, Refused: r.Refused, Wanted: r.Wanted, Fetched: r.Fetched, Err: r.Err,
-			})
-		}
+	if o.RoundTripEnded != nil {
+		inner.RoundTrip = func(r worker.RoundTripReport) { o.RoundTripEnded(RoundTripStats(r)) }
 	}
 	return inner
 }
 
 func observed(a *worker.Attempt) ObservedTask {
 	return ObservedTask{ID: a.Message.ID, Queue: a.Queue, Type: a.Message.Type, Retried: a.Retried}
-}
-
-// observeRecovered tells the Observer of a task whose server crashed.
-func (srv *Server) observeRecovered(queue string, msg *wire.TaskMessage) {
-	o := srv.cfg.Observer
-	if o == nil || o.TaskRecovered == nil {
-		return
-	}
-	task := ObservedTask{ID: msg.ID, Queue: queue, Type: msg.Type, Retried: msg.Retried}
-	if panicked := worker.Contain(func() { o.TaskRecovered(task) }); panicked != nil {
-		srv.log.Error("a callback panicked", "callback", "Observer.TaskRecovered", "task", msg.ID, "error", panicked)
-	}
 }

@@ -3,61 +3,62 @@ package asynq
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// Values that a task has where no option says otherwise.
+// The defaults of options.
 const (
 	defaultQueue    = "default"
 	defaultMaxRetry = 25
-	defaultTimeout  = 30 * time.Minute // where there is neither a timeout nor a deadline
+	defaultTimeout  = 30 * time.Minute // of tasks without a deadline
 )
 
-// OptionType tells the kinds of options apart.
+// OptionType is the type of an option.
 type OptionType int
 
-// The kinds of options.
+// The types of options. The comment names the type of Option.Value.
 const (
-	MaxRetryOpt OptionType = iota
-	QueueOpt
-	TimeoutOpt
-	DeadlineOpt
-	UniqueOpt
-	ProcessAtOpt
-	ProcessInOpt
-	TaskIDOpt
-	RetentionOpt
-	GroupOpt
-	HeaderOpt
+	MaxRetryOpt  OptionType = iota // int
+	QueueOpt                       // string
+	TimeoutOpt                     // time.Duration
+	DeadlineOpt                    // time.Time
+	UniqueOpt                      // time.Duration
+	ProcessAtOpt                   // time.Time
+	ProcessInOpt                   // time.Duration
+	TaskIDOpt                      // string
+	RetentionOpt                   // time.Duration
+	GroupOpt                       // string
+	HeaderOpt                      // [2]string: key and value
+
+	IdempotencyKeyOpt // [2]string: key and TTL, as in "1h30m0s"
 )
 
-// Option says how a task is to be processed.
+// Option configures how a task is processed. Options are comparable: options created with equal
+// arguments are equal, and can be keys of a map. A nil Option is ignored.
+//
+// Options implemented in other packages are applied by their Type and Value. An unknown Type, or a
+// Value of another Go type than that listed at the constants, is an error.
 type Option interface {
 	// String returns the option as Go source.
 	String() string
 
-	// Type returns the kind of the option.
+	// Type returns the type of the option.
 	Type() OptionType
 
-	// Value returns what the option was made from.
+	// Value returns the argument of the option.
 	Value() interface{}
 }
 
-// option is an Option of any kind.
-type option struct {
-	kind   OptionType
-	value  any
-	source string
-	apply  func(o *taskOptions, now time.Time) error
-}
-
-func (o *option) String() string     { return o.source }
-func (o *option) Type() OptionType   { return o.kind }
-func (o *option) Value() interface{} { return o.value }
-
-// taskOptions is what all options of a task come to.
+// taskOptions is the result of applying options.
 type taskOptions struct {
 	maxRetry  int
 	queue     string
@@ -69,19 +70,15 @@ type taskOptions struct {
 	retention time.Duration
 	group     string
 	headers   map[string]string
+	once      *rdb.Once
 }
 
-// composeOptions applies lists of options in their order: where two say different things, the later one holds. It writes to none
-// of the lists.
+// composeOptions applies lists of options in order: later options override earlier ones.
 func composeOptions(now time.Time, lists ...[]Option) (*taskOptions, error) {
 	o := &taskOptions{maxRetry: defaultMaxRetry, queue: defaultQueue, processAt: now}
 	for _, list := range lists {
 		for _, opt := range list {
-			own, ok := opt.(*option)
-			if !ok {
-				return nil, fmt.Errorf("asynq: option %v was not made by this package: use Queue, MaxRetry, …", opt)
-			}
-			if err := own.apply(o, now); err != nil {
+			if err := o.apply(opt, now); err != nil {
 				return nil, err
 			}
 		}
@@ -89,134 +86,371 @@ func composeOptions(now time.Time, lists ...[]Option) (*taskOptions, error) {
 	return o, nil
 }
 
-// MaxRetry sets how many failed attempts the task may have after its first, 25 unless set. Negative values are taken for 0, and no
-// more than 2³¹−1 are counted.
-func MaxRetry(n int) Option {
-	n = max(n, 0)
-	return &option{MaxRetryOpt, n, fmt.Sprintf("MaxRetry(%d)", n), func(o *taskOptions, _ time.Time) error {
-		o.maxRetry = min(n, math.MaxInt32)
-		return nil
-	}}
-}
-
-// Queue sets the queue to put the task into, "default" unless set. Queue names are case-sensitive; a blank one, one that begins with
-// "}", or one that is not UTF-8 is refused by Enqueue.
-func Queue(name string) Option {
-	return &option{QueueOpt, name, fmt.Sprintf("Queue(%q)", name), func(o *taskOptions, _ time.Time) error {
-		o.queue = name
-		return validateQueueName(name)
-	}}
-}
-
-// TaskID sets the task's ID, a random UUID unless set. Enqueue returns ErrTaskIDConflict if the queue has a task with this ID, and refuses
-// one that is blank or not UTF-8.
-func TaskID(id string) Option {
-	return &option{TaskIDOpt, id, fmt.Sprintf("TaskID(%q)", id), func(o *taskOptions, _ time.Time) error {
-		o.taskID = id
-		if strings.TrimSpace(id) == "" {
-			return errors.New("asynq: task ID must not be empty: leave TaskID out for a random one")
+// apply applies one option.
+func (o *taskOptions) apply(opt Option, now time.Time) error {
+	switch v := opt.(type) {
+	case maxRetryOption:
+		o.maxRetry = min(int(v), math.MaxInt32)
+	case queueOption:
+		o.queue = string(v)
+		return validateQueueName(o.queue)
+	case taskIDOption:
+		o.taskID = string(v)
+		if strings.TrimSpace(o.taskID) == "" {
+			return errors.New("asynq: task ID must not be empty: omit it for a random one")
 		}
-		return nil
-	}}
-}
-
-// Timeout sets how long an attempt may take, rounded up to seconds. Zero is no limit. If there is a Deadline too, the earlier of
-// both holds; if there is neither, the timeout is 30 minutes. A negative one is refused by Enqueue.
-func Timeout(d time.Duration) Option {
-	return &option{TimeoutOpt, d, fmt.Sprintf("Timeout(%v)", d), func(o *taskOptions, _ time.Time) error {
-		o.timeout = d
-		return notNegative("Timeout", d)
-	}}
-}
-
-// Deadline sets when an attempt must end, rounded up to seconds. If there is a Timeout too, the earlier of both holds. The zero time is
-// no deadline, and neither is Unix time 0, which stands for none on the wire.
-func Deadline(t time.Time) Option {
-	return &option{DeadlineOpt, t, fmt.Sprintf("Deadline(%v)", t.Format(time.UnixDate)), func(o *taskOptions, _ time.Time) error {
-		o.deadline = t
-		return nil
-	}}
-}
-
-// Unique lets the task be enqueued only if no other one with the same type, payload and queue holds the uniqueness lock; Enqueue
-// returns ErrDuplicateTask otherwise. The lock is given up when the task succeeds or is deleted, and at the latest after ttl, rounded
-// up to seconds and counted from when the task is to be processed. Enqueue refuses a ttl that is not positive.
-func Unique(ttl time.Duration) Option {
-	return &option{UniqueOpt, ttl, fmt.Sprintf("Unique(%v)", ttl), func(o *taskOptions, _ time.Time) error {
-		o.uniqueTTL = ttl
-		if ttl <= 0 {
-			return fmt.Errorf("asynq: Unique(%v): the TTL must be positive", ttl)
+	case timeoutOption:
+		o.timeout = time.Duration(v)
+		return notNegative(opt, o.timeout)
+	case deadlineOption:
+		o.deadline = time.Time(v)
+	case uniqueOption:
+		o.uniqueTTL = time.Duration(v)
+		if v <= 0 {
+			return fmt.Errorf("asynq: %v: the TTL must be positive", opt)
 		}
-		return nil
-	}}
-}
-
-// ProcessAt sets when to process the task: not before t, rounded up to seconds; at once if t is over. Of ProcessAt and ProcessIn, the last
-// one given holds.
-func ProcessAt(t time.Time) Option {
-	return &option{ProcessAtOpt, t, fmt.Sprintf("ProcessAt(%v)", t.Format(time.UnixDate)), func(o *taskOptions, _ time.Time) error {
-		o.processAt = t
-		return nil
-	}}
-}
-
-// ProcessIn sets when to process the task: not before d has passed from now, rounded up to seconds. Of ProcessAt and ProcessIn, the
-// last one given holds.
-func ProcessIn(d time.Duration) Option {
-	return &option{ProcessInOpt, d, fmt.Sprintf("ProcessIn(%v)", d), func(o *taskOptions, now time.Time) error {
-		o.processAt = now.Add(d)
-		return nil
-	}}
-}
-
-// Retention sets how long the task is kept after it succeeded, rounded up to seconds. Zero: not at all. A negative one is refused by
-// Enqueue.
-func Retention(d time.Duration) Option {
-	return &option{RetentionOpt, d, fmt.Sprintf("Retention(%v)", d), func(o *taskOptions, _ time.Time) error {
-		o.retention = d
-		return notNegative("Retention", d)
-	}}
-}
-
-// Group lets the task wait in a group, to be aggregated with others of the group into one task (see Config.GroupAggregator). A name
-// that is blank or not UTF-8 is refused by Enqueue.
-func Group(name string) Option {
-	return &option{GroupOpt, name, fmt.Sprintf("Group(%q)", name), func(o *taskOptions, _ time.Time) error {
-		o.group = name
-		if strings.TrimSpace(name) == "" {
+	case processAtOption:
+		o.processAt = time.Time(v)
+	case processInOption:
+		o.processAt = now.Add(time.Duration(v))
+	case retentionOption:
+		o.retention = time.Duration(v)
+		return notNegative(opt, o.retention)
+	case groupOption:
+		o.group = string(v)
+		if strings.TrimSpace(o.group) == "" {
 			return errors.New("asynq: group name must not be empty")
 		}
-		return nil
-	}}
-}
-
-// Header sets one header of the task, in place of one with the same key. Enqueue refuses what is not UTF-8.
-func Header(key, value string) Option {
-	pair := [2]string{key, value}
-	return &option{HeaderOpt, pair, fmt.Sprintf("Header(%q, %q)", key, value), func(o *taskOptions, _ time.Time) error {
+	case headerOption:
 		if o.headers == nil {
 			o.headers = make(map[string]string)
 		}
-		o.headers[key] = value
-		return nil
-	}}
+		o.headers[v[0]] = v[1]
+	case idempotencyKeyOption:
+		ttl, err := time.ParseDuration(v[1])
+		if strings.TrimSpace(v[0]) == "" || !utf8.ValidString(v[0]) || err != nil || ttl <= 0 {
+			return fmt.Errorf("asynq: %v: the key must be UTF-8 and not blank, the TTL a positive duration", opt)
+		}
+		o.once = &rdb.Once{Key: v[0], TTL: ceilSeconds(ttl)}
+	default:
+		own, err := ownOption(opt)
+		if err != nil || own == nil {
+			return err
+		}
+		return o.apply(own, now)
+	}
+	return nil
 }
 
-func notNegative(option string, d time.Duration) error {
+func notNegative(opt Option, d time.Duration) error {
 	if d < 0 {
-		return fmt.Errorf("asynq: %s(%v): must not be negative", option, d)
+		return fmt.Errorf("asynq: %v: must not be negative", opt)
 	}
 	return nil
 }
 
-// validateQueueName refuses names that cannot be a queue's.
+// MaxRetry sets the maximum number of retries, after which the task is archived. The default is 25.
+// Negative values mean 0; the maximum is 2³¹−1.
+func MaxRetry(n int) Option { return maxRetryOption(max(n, 0)) }
+
+// Queue sets the queue of the task. The default is "default". Queue names are case-sensitive.
+// Enqueue returns an error if the name is blank, begins with "}" or is not valid UTF-8.
+func Queue(name string) Option { return queueOption(name) }
+
+// TaskID sets the ID of the task. The default is a random UUID. Enqueue returns ErrTaskIDConflict
+// if the queue contains a task with this ID, and another error if the ID is blank or not valid
+// UTF-8.
+func TaskID(id string) Option { return taskIDOption(id) }
+
+// Timeout limits the duration of each attempt. It is rounded up to whole seconds. If the task also
+// has a Deadline, the earlier of the two applies. If both are zero or not set, the default is 30
+// minutes. Enqueue returns an error if d is negative.
+func Timeout(d time.Duration) Option { return timeoutOption(d) }
+
+// Deadline sets the time by which every attempt must end. It is rounded up to whole seconds. If the
+// task also has a Timeout, the earlier of the two applies. The zero time and Unix time 0 mean no
+// deadline.
+func Deadline(t time.Time) Option { return deadlineOption(t) }
+
+// Unique makes Enqueue return ErrDuplicateTask if another task with the same type, payload and
+// queue holds the uniqueness lock. The task holds the lock until it succeeds or is deleted, at most
+// until ttl after it is due. ttl is rounded up to whole seconds. Enqueue returns an error if ttl is
+// not positive.
+func Unique(ttl time.Duration) Option { return uniqueOption(ttl) }
+
+// ProcessAt delays the task until t, rounded up to whole seconds. If t is in the past, the task is
+// enqueued without delay. If ProcessAt and ProcessIn are both given, the last one applies.
+func ProcessAt(t time.Time) Option { return processAtOption(t) }
+
+// ProcessIn delays the task by d from now, rounded up to whole seconds. If d is not positive, the
+// task is enqueued without delay. If ProcessAt and ProcessIn are both given, the last one applies.
+func ProcessIn(d time.Duration) Option { return processInOption(d) }
+
+// Retention sets how long the task is kept after it succeeds, rounded up to whole seconds. The
+// default is zero: the task is deleted when it succeeds. Enqueue returns an error if d is negative.
+func Retention(d time.Duration) Option { return retentionOption(d) }
+
+// Group adds the task to a group, whose tasks are aggregated into one task (see
+// Config.GroupAggregator). Enqueue returns an error if the name is blank or not valid UTF-8.
+func Group(name string) Option { return groupOption(name) }
+
+// Header sets one header of the task and replaces any with the same key. Enqueue returns an error
+// if key or value is not valid UTF-8.
+func Header(key, value string) Option { return headerOption{key, value} }
+
+// IdempotencyKey makes Enqueue create at most one task per key and queue within ttl. A call with a
+// key that was used returns no error and the TaskInfo of the first task: its current state, and
+// IsRepeated. If that task no longer exists, only its ID and Queue are set. So a request can be
+// repeated until it succeeds, and an event that arrives several times creates one task.
+//
+// The key is used once a task was created; a rejected task leaves it free. ttl begins then, is
+// rounded up to whole seconds, and is at least two minutes. All other settings of a repeated call
+// are ignored. Enqueue returns an error if the key is blank or not valid UTF-8, or if ttl is not
+// positive. A Scheduler and the task of a GroupAggregator reject the option.
+func IdempotencyKey(key string, ttl time.Duration) Option {
+	return idempotencyKeyOption{key, ttl.String()}
+}
+
+// validateQueueName returns an error if a queue cannot have the name.
 func validateQueueName(name string) error {
-	if strings.TrimSpace(name) == "" {
-		return errors.New("asynq: queue name must not be empty")
-	}
-	if strings.HasPrefix(name, "}") {
-		// {} around the name makes all keys of the queue live in one slot of a cluster, and an empty {} does not.
-		return fmt.Errorf("asynq: queue name %q must not begin with a closing brace", name)
+	if err := wire.ValidateQueueName(name); err != nil {
+		return fmt.Errorf("asynq: %w", err)
 	}
 	return nil
+}
+
+// The options are comparable values, usable as keys of a map and with reflect.DeepEqual. Their
+// kinds are those of the original library.
+type (
+	maxRetryOption  int
+	queueOption     string
+	taskIDOption    string
+	timeoutOption   time.Duration
+	deadlineOption  time.Time
+	uniqueOption    time.Duration
+	processAtOption time.Time
+	processInOption time.Duration
+	retentionOption time.Duration
+	groupOption     string
+	headerOption    [2]string
+
+	idempotencyKeyOption [2]string
+)
+
+func (o maxRetryOption) Value() interface{}  { return int(o) }
+func (o queueOption) Value() interface{}     { return string(o) }
+func (o taskIDOption) Value() interface{}    { return string(o) }
+func (o timeoutOption) Value() interface{}   { return time.Duration(o) }
+func (o deadlineOption) Value() interface{}  { return time.Time(o) }
+func (o uniqueOption) Value() interface{}    { return time.Duration(o) }
+func (o processAtOption) Value() interface{} { return time.Time(o) }
+func (o processInOption) Value() interface{} { return time.Duration(o) }
+func (o retentionOption) Value() interface{} { return time.Duration(o) }
+func (o groupOption) Value() interface{}     { return string(o) }
+func (o headerOption) Value() interface{}    { return [2]string(o) }
+
+func (o idempotencyKeyOption) Value() interface{} { return [2]string(o) }
+
+func (maxRetryOption) Type() OptionType  { return MaxRetryOpt }
+func (queueOption) Type() OptionType     { return QueueOpt }
+func (taskIDOption) Type() OptionType    { return TaskIDOpt }
+func (timeoutOption) Type() OptionType   { return TimeoutOpt }
+func (deadlineOption) Type() OptionType  { return DeadlineOpt }
+func (uniqueOption) Type() OptionType    { return UniqueOpt }
+func (processAtOption) Type() OptionType { return ProcessAtOpt }
+func (processInOption) Type() OptionType { return ProcessInOpt }
+func (retentionOption) Type() OptionType { return RetentionOpt }
+func (groupOption) Type() OptionType     { return GroupOpt }
+func (headerOption) Type() OptionType    { return HeaderOpt }
+
+func (idempotencyKeyOption) Type() OptionType { return IdempotencyKeyOpt }
+
+func (o maxRetryOption) String() string { return fmt.Sprintf("MaxRetry(%d)", int(o)) }
+func (o queueOption) String() string    { return fmt.Sprintf("Queue(%q)", string(o)) }
+func (o taskIDOption) String() string   { return fmt.Sprintf("TaskID(%q)", string(o)) }
+func (o timeoutOption) String() string  { return fmt.Sprintf("Timeout(%v)", time.Duration(o)) }
+func (o deadlineOption) String() string {
+	return fmt.Sprintf("Deadline(%v)", time.Time(o).Format(time.UnixDate))
+}
+func (o uniqueOption) String() string { return fmt.Sprintf("Unique(%v)", time.Duration(o)) }
+func (o processAtOption) String() string {
+	return fmt.Sprintf("ProcessAt(%v)", time.Time(o).Format(time.UnixDate))
+}
+func (o processInOption) String() string { return fmt.Sprintf("ProcessIn(%v)", time.Duration(o)) }
+func (o retentionOption) String() string { return fmt.Sprintf("Retention(%v)", time.Duration(o)) }
+func (o groupOption) String() string     { return fmt.Sprintf("Group(%q)", string(o)) }
+func (o headerOption) String() string    { return fmt.Sprintf("Header(%q, %q)", o[0], o[1]) }
+func (o idempotencyKeyOption) String() string {
+	return fmt.Sprintf("IdempotencyKey(%q, %s)", o[0], o[1])
+}
+
+// Equal reports whether both times are equal, for go-cmp.
+func (o deadlineOption) Equal(p deadlineOption) bool { return time.Time(o).Equal(time.Time(p)) }
+
+// Equal reports whether both times are equal, for go-cmp.
+func (o processAtOption) Equal(p processAtOption) bool { return time.Time(o).Equal(time.Time(p)) }
+
+// optionKind creates the options of a type from a Value or from text.
+type optionKind struct {
+	name    string
+	convert func(opt Option) (Option, error)
+	parse   func(arg string) (Option, error)
+}
+
+var optionKinds = [...]optionKind{
+	MaxRetryOpt:  newOptionKind("MaxRetry", MaxRetry, strconv.Atoi),
+	QueueOpt:     newOptionKind("Queue", Queue, strconv.Unquote),
+	TimeoutOpt:   newOptionKind("Timeout", Timeout, time.ParseDuration),
+	DeadlineOpt:  newOptionKind("Deadline", Deadline, parseOptionTime),
+	UniqueOpt:    newOptionKind("Unique", Unique, time.ParseDuration),
+	ProcessAtOpt: newOptionKind("ProcessAt", ProcessAt, parseOptionTime),
+	ProcessInOpt: newOptionKind("ProcessIn", ProcessIn, time.ParseDuration),
+	TaskIDOpt:    newOptionKind("TaskID", TaskID, strconv.Unquote),
+	RetentionOpt: newOptionKind("Retention", Retention, time.ParseDuration),
+	GroupOpt:     newOptionKind("Group", Group, strconv.Unquote),
+	HeaderOpt:    newOptionKind("Header", func(pair [2]string) Option { return Header(pair[0], pair[1]) }, parseHeader),
+
+	IdempotencyKeyOpt: newOptionKind("IdempotencyKey", func(pair [2]string) Option { return idempotencyKeyOption(pair) }, parsePair),
+}
+
+func newOptionKind[T any](name string, option func(T) Option, parse func(string) (T, error)) optionKind {
+	return optionKind{
+		name: name,
+		convert: func(opt Option) (Option, error) {
+			v, ok := opt.Value().(T)
+			if !ok {
+				return nil, fmt.Errorf("asynq: option %v: its Value is of type %T, want %T", opt, opt.Value(), v)
+			}
+			return option(v), nil
+		},
+		parse: func(arg string) (Option, error) {
+			v, err := parse(arg)
+			if err != nil {
+				return nil, err
+			}
+			return option(v), nil
+		},
+	}
+}
+
+// ownOption converts an option that is implemented in another package. It returns nil if opt is nil
+// or a nil pointer.
+func ownOption(opt Option) (Option, error) {
+	if isNilValue(opt) {
+		return nil, nil
+	}
+	kind := opt.Type()
+	if kind < 0 || int(kind) >= len(optionKinds) {
+		return nil, fmt.Errorf("asynq: option %v: unknown type %d", opt, kind)
+	}
+	return optionKinds[kind].convert(opt)
+}
+
+// withoutNil returns a copy of opts without nil options; nil if opts is nil.
+func withoutNil(opts []Option) []Option {
+	return slices.DeleteFunc(slices.Clone(opts), func(opt Option) bool { return isNilValue(opt) })
+}
+
+// ownOptions returns a copy of opts without nil options, and with options of other packages
+// converted.
+func ownOptions(opts []Option) ([]Option, error) {
+	own := withoutNil(opts)
+	for i := range own {
+		var err error
+		if own[i], err = ownOption(own[i]); err != nil {
+			return nil, err
+		}
+	}
+	return own, nil
+}
+
+// exactOption returns an option as Go source with exact times, which Option.String rounds to
+// seconds.
+func exactOption(opt Option) string {
+	if t, ok := opt.Value().(time.Time); ok {
+		name, _, _ := strings.Cut(opt.String(), "(")
+		return fmt.Sprintf("%s(%s)", name, t.UTC().Format(time.RFC3339Nano))
+	}
+	return opt.String()
+}
+
+// canonicalOptions returns the effective options in a fixed order: equal for lists with the same
+// effect.
+func canonicalOptions(opts []Option) []string {
+	last := make(map[string]string, len(opts))
+	for _, opt := range opts {
+		kind := strconv.Itoa(int(opt.Type()))
+		switch opt.Type() {
+		case ProcessInOpt:
+			kind = strconv.Itoa(int(ProcessAtOpt)) // the later of the two applies
+		case HeaderOpt:
+			kind += opt.Value().([2]string)[0]
+		}
+		last[kind] = exactOption(opt)
+	}
+	return slices.Sorted(maps.Values(last))
+}
+
+// parseOptions parses the output of Option.String or exactOption. It skips options that cannot be
+// parsed: other versions and libraries may have written them.
+func parseOptions(texts []string) []Option {
+	var opts []Option
+	for _, text := range texts {
+		if opt, ok := parseOption(text); ok {
+			opts = append(opts, opt)
+		}
+	}
+	return opts
+}
+
+func parseOption(text string) (opt Option, ok bool) {
+	name, rest, _ := strings.Cut(strings.TrimSpace(text), "(")
+	arg, closed := strings.CutSuffix(rest, ")")
+	kind := slices.IndexFunc(optionKinds[:], func(k optionKind) bool { return k.name == name })
+	if kind < 0 || !closed {
+		return nil, false
+	}
+	opt, err := optionKinds[kind].parse(arg)
+	return opt, err == nil
+}
+
+// parseOptionTime parses the time of exactOption or Option.String. The latter contains an
+// abbreviated time zone; only UTC and the local zone have a known offset.
+func parseOptionTime(text string) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return t, nil
+	}
+	t, err := time.Parse(time.UnixDate, text)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if t.Location() != time.UTC && t.Location() != time.Local {
+		return time.Time{}, fmt.Errorf("the offset of %v is not known", t.Location())
+	}
+	return t, nil
+}
+
+// parsePair parses a quoted string and another value, separated by a comma.
+func parsePair(text string) (pair [2]string, err error) {
+	quoted, err := strconv.QuotedPrefix(text)
+	if err != nil {
+		return pair, err
+	}
+	rest, ok := strings.CutPrefix(text[len(quoted):], ",")
+	if !ok {
+		return pair, strconv.ErrSyntax
+	}
+	pair[0], err = strconv.Unquote(quoted)
+	pair[1] = strings.TrimSpace(rest)
+	return pair, err
+}
+
+// parseHeader parses two quoted strings, separated by a comma.
+func parseHeader(text string) ([2]string, error) {
+	pair, err := parsePair(text)
+	if err != nil {
+		return pair, err
+	}
+	pair[1], err = strconv.Unquote(pair[1])
+	return pair, err
 }

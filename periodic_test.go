@@ -10,22 +10,23 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/testenv"
 )
 
-// provider is one whose answer tests set.
+// provider is a provider whose results the tests set.
 type provider struct {
 	mu      sync.Mutex
 	configs []*asynq.PeriodicTaskConfig
 	err     error
 	panics  any
-	block   chan struct{} // waited for, if set
-	asked   int
+	block   chan struct{} // unless nil, GetConfigs waits until it is closed
+	calls   int
 }
 
 func (p *provider) GetConfigs() ([]*asynq.PeriodicTaskConfig, error) {
 	p.mu.Lock()
 	block := p.block
-	p.asked++
+	p.calls++
 	p.mu.Unlock()
 	if block != nil {
 		<-block
@@ -47,33 +48,33 @@ func (p *provider) set(err error, panics any, configs ...*asynq.PeriodicTaskConf
 func (p *provider) times() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.asked
+	return p.calls
 }
 
-// periodic is a config of a task of that type.
+// periodic returns a daily config for a task type.
 func periodic(typename string, opts ...asynq.Option) *asynq.PeriodicTaskConfig {
 	return &asynq.PeriodicTaskConfig{Cronspec: "@daily", Task: asynq.NewTask(typename, nil), Opts: opts}
 }
 
-// manager returns a manager that is shut down when the test ends.
-func (s *site) manager(p asynq.PeriodicTaskConfigProvider, opts asynq.SchedulerOpts, interval time.Duration) *asynq.PeriodicTaskManager {
-	s.t.Helper()
-	opts.Logger = asynq.NewSlogLogger(slog.New(s.log))
+// newManager returns a manager that is shut down when the test ends.
+func newManager(env *testenv.Env, p asynq.PeriodicTaskConfigProvider, opts asynq.SchedulerOpts, interval time.Duration) *asynq.PeriodicTaskManager {
+	env.T.Helper()
+	opts.Logger = asynq.NewSlogLogger(slog.New(env.Log))
 	m, err := asynq.NewPeriodicTaskManager(asynq.PeriodicTaskManagerOpts{
-		PeriodicTaskConfigProvider: p, RedisConnOpt: s.opt(), SchedulerOpts: &opts, SyncInterval: interval,
+		PeriodicTaskConfigProvider: p, RedisConnOpt: env.Opt(), SchedulerOpts: &opts, SyncInterval: interval,
 	})
 	if err != nil {
-		s.t.Fatal(err)
+		env.T.Fatal(err)
 	}
-	s.t.Cleanup(m.Shutdown)
+	env.T.Cleanup(m.Shutdown)
 	return m
 }
 
 func TestPeriodicTaskManagerSyncs(t *testing.T) {
-	everywhere(t, func(s *site) {
+	testenv.Each(t, func(env *testenv.Env) {
 		p := &provider{}
 		p.set(nil, nil, periodic("a"), periodic("b"), periodic("b"))
-		m := s.manager(p, asynq.SchedulerOpts{}, time.Hour)
+		m := newManager(env, p, asynq.SchedulerOpts{}, time.Hour)
 		if err := m.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +86,7 @@ func TestPeriodicTaskManagerSyncs(t *testing.T) {
 			got := m.Scheduler().EntryIDs()
 			for _, id := range kept {
 				if !slices.Contains(got, id) {
-					t.Errorf("%s: an unchanged entry is gone", what)
+					t.Errorf("%s: removed an unchanged entry", what)
 				}
 			}
 			if len(got) != want {
@@ -93,13 +94,13 @@ func TestPeriodicTaskManagerSyncs(t *testing.T) {
 			}
 			for _, id := range ids {
 				if slices.Contains(got, id) && !slices.Contains(kept, id) {
-					t.Errorf("%s: a changed entry is still there", what)
+					t.Errorf("%s: kept a changed entry", what)
 				}
 			}
 			ids = got
 		}
 		sync("another order", 3, ids, periodic("b"), periodic("a"), periodic("b"))
-		sync("one twin less", 2, ids[:2], periodic("b"), periodic("a"))
+		sync("one duplicate less", 2, ids[:2], periodic("b"), periodic("a"))
 		sync("options", 2, ids[1:], periodic("a", asynq.MaxRetry(1), asynq.Queue("q")), periodic("b"))
 		sync("options in another order", 2, ids, periodic("a", asynq.Queue("q"), asynq.MaxRetry(1)), periodic("b"))
 		for what, change := range map[string]func(c *asynq.PeriodicTaskConfig){
@@ -119,20 +120,20 @@ func TestPeriodicTaskManagerSyncs(t *testing.T) {
 			m.Sync()
 			after := m.Scheduler().EntryIDs()
 			if len(after) != 2 || slices.Equal(before, after) || !slices.ContainsFunc(after, func(id string) bool { return slices.Contains(before, id) }) {
-				t.Errorf("%s: %v became %v", what, before, after)
+				t.Errorf("%s: the IDs changed from %v to %v", what, before, after)
 			}
 			ids = after
 		}
-		sync("all gone", 0, nil)
+		sync("no configs", 0, nil)
 	})
 }
 
-// Whatever goes wrong, what runs goes on.
-func TestPeriodicTaskManagerKeeps(t *testing.T) {
-	everywhere(t, func(s *site) {
+// Failed syncs and invalid configs keep the running entries.
+func TestPeriodicTaskManagerKeepsEntries(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
 		p := &provider{}
 		p.set(nil, nil, periodic("a"), periodic("b"))
-		m := s.manager(p, asynq.SchedulerOpts{}, time.Hour)
+		m := newManager(env, p, asynq.SchedulerOpts{}, time.Hour)
 		if err := m.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +144,7 @@ func TestPeriodicTaskManagerKeeps(t *testing.T) {
 			got := m.Scheduler().EntryIDs()
 			for _, id := range kept {
 				if !slices.Contains(got, id) {
-					t.Errorf("%s: an entry is gone", what)
+					t.Errorf("%s: removed an entry", what)
 				}
 			}
 			if len(got) != want {
@@ -154,129 +155,139 @@ func TestPeriodicTaskManagerKeeps(t *testing.T) {
 		check("error", 2, ids...)
 		p.set(nil, "boom")
 		check("panic", 2, ids...)
-		if s.log.count("not synced", "the database is down") != 1 || s.log.count("not synced", "boom") != 1 {
-			t.Error("the failures are not logged")
+		if env.Log.Count("could not update", "the database is down") != 1 || env.Log.Count("could not update", "boom") != 1 {
+			t.Error("the failures were not logged")
 		}
 
 		broken := periodic("a")
 		broken.Cronspec = "61 * * * *"
 		p.set(nil, nil, broken, periodic("c"))
-		check("an invalid form of a", 2, ids[0]) // b goes, c comes
-		if s.log.count("config is invalid", "61 * * * *") != 1 {
-			t.Error("the invalid config is not logged")
+		check("invalid config of a", 2, ids[0]) // b is removed, c is added
+		if env.Log.Count("invalid config", "61 * * * *") != 1 {
+			t.Error("the invalid config was not logged")
 		}
 		p.set(nil, nil, nil)
 		check("nil", 2, ids[0])
 		p.set(nil, nil, &asynq.PeriodicTaskConfig{Cronspec: "@daily"}, periodic("d"))
 		check("no task", 3, ids[0])
 		p.set(nil, nil, periodic("a"), periodic("d"))
-		check("all is well again", 2, ids[0])
+		check("valid configs again", 2, ids[0])
 	})
 }
 
 func TestPeriodicTaskManagerStart(t *testing.T) {
-	everywhere(t, func(s *site) {
+	testenv.Each(t, func(env *testenv.Env) {
 		p := &provider{}
 		failure := errors.New("the database is down")
 		p.set(failure, nil)
-		m := s.manager(p, asynq.SchedulerOpts{}, time.Hour)
+		m := newManager(env, p, asynq.SchedulerOpts{}, time.Hour)
 		if err := m.Start(); !errors.Is(err, failure) {
-			t.Errorf("provider fails: %v", err)
+			t.Errorf("provider failed: %v", err)
 		}
 		p.set(nil, "boom")
 		if err := m.Start(); !asynq.IsPanicError(err) {
-			t.Errorf("provider panics: %v", err)
+			t.Errorf("provider panicked: %v", err)
 		}
-		broken := periodic("a")
-		broken.Cronspec = "61 * * * *"
-		p.set(nil, nil, broken, periodic("b"))
-		if err := m.Start(); err == nil || !strings.Contains(err.Error(), "61 * * * *") {
-			t.Errorf("invalid config: %v", err)
+		for what, incomplete := range map[string]*asynq.PeriodicTaskConfig{
+			"nil": nil, "no task": {Cronspec: "@daily"}, "no cron spec": {Task: asynq.NewTask("a", nil)},
+		} {
+			p.set(nil, nil, incomplete, periodic("b"))
+			if err := m.Start(); err == nil {
+				t.Errorf("started with an invalid config: %s", what)
+			}
 		}
 		if ids := m.Scheduler().EntryIDs(); len(ids) != 0 {
 			t.Errorf("entries after failed starts: %v", ids)
 		}
-		p.set(nil, nil, periodic("b"))
+		broken, typeless := periodic("a"), periodic("")
+		broken.Cronspec = "61 * * * *"
+		p.set(nil, nil, broken, typeless, periodic("b"))
 		if err := m.Start(); err != nil {
 			t.Error(err)
 		}
-		if err := m.Start(); err == nil {
-			t.Error("it starts twice")
+		if ids := m.Scheduler().EntryIDs(); len(ids) != 1 {
+			t.Errorf("entries %v, want only the valid one", ids)
 		}
-		s.eventually(func() bool { return len(s.entries()) == 1 }, "the entry")
+		if env.Log.Count("invalid config", "61 * * * *") != 1 || env.Log.Count("invalid config", "task type") != 1 {
+			t.Error("the invalid configs were not logged")
+		}
+		if err := m.Start(); err == nil {
+			t.Error("started twice")
+		}
+		env.Eventually(func() bool { return len(schedulerEntries(env)) == 1 }, "the entry")
 		m.Shutdown()
 		m.Shutdown()
 		if err := m.Start(); !errors.Is(err, asynq.ErrSchedulerClosed) {
-			t.Errorf("start after shutdown: %v", err)
+			t.Errorf("Start after Shutdown: %v", err)
 		}
-		if len(s.entries()) != 0 {
-			t.Error("entries are left")
+		if len(schedulerEntries(env)) != 0 {
+			t.Error("entries left after Shutdown")
 		}
 	})
 }
 
-// Neither a start nor a shutdown waits for a provider that hangs once the shutdown has come.
+// After a call of Shutdown, neither Start nor Shutdown waits for a provider that hangs.
 func TestPeriodicTaskManagerProviderHangs(t *testing.T) {
-	everywhere(t, func(s *site) {
+	testenv.Each(t, func(env *testenv.Env) {
 		p := &provider{block: make(chan struct{})}
-		m := s.manager(p, asynq.SchedulerOpts{}, time.Hour)
+		m := newManager(env, p, asynq.SchedulerOpts{}, time.Hour)
 		started := make(chan error, 1)
 		go func() { started <- m.Start() }()
-		s.eventually(func() bool { return p.times() == 1 }, "the provider to be asked")
+		env.Eventually(func() bool { return p.times() == 1 }, "a call of the provider")
 		m.Shutdown()
-		if err := receive(s, started, "the start to end"); !errors.Is(err, asynq.ErrSchedulerClosed) {
-			t.Errorf("error %v", err)
+		if err := testenv.Await(env, started, "Start to return"); !errors.Is(err, asynq.ErrSchedulerClosed) {
+			t.Errorf("Start: error %v, want ErrSchedulerClosed", err)
 		}
 		close(p.block)
 	})
 }
 
-func TestPeriodicTaskManagerAsksAgain(t *testing.T) {
-	everywhere(t, func(s *site) {
+func TestPeriodicTaskManagerSyncsPeriodically(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
 		p := &provider{}
-		m := s.manager(p, asynq.SchedulerOpts{HeartbeatInterval: 10 * time.Millisecond}, 10*time.Millisecond)
+		m := newManager(env, p, asynq.SchedulerOpts{HeartbeatInterval: 10 * time.Millisecond}, 10*time.Millisecond)
 		if err := m.Start(); err != nil {
 			t.Fatal(err)
 		}
 		p.set(nil, nil, periodic("a"))
-		s.eventually(func() bool { return len(s.entries()) == 1 }, "the new task")
+		env.Eventually(func() bool { return len(schedulerEntries(env)) == 1 }, "the new entry")
 		p.set(nil, nil)
-		s.eventually(func() bool { return len(s.entries()) == 0 }, "the task to go")
+		env.Eventually(func() bool { return len(schedulerEntries(env)) == 0 }, "the entry to be removed")
 	})
 }
 
-// Managers of a group agree on the entries' IDs; only one publishes.
+// Managers of a group have the same entry IDs. Only one of them publishes entries.
 func TestPeriodicTaskManagersOfAGroup(t *testing.T) {
-	everywhere(t, func(s *site) {
+	testenv.Each(t, func(env *testenv.Env) {
 		p := &provider{}
 		policy := periodic("b")
 		policy.MissedTicks = asynq.EnqueueAllMissed
 		p.set(nil, nil, periodic("a"), policy)
-		a := s.manager(p, asynq.SchedulerOpts{Group: "g"}, time.Hour)
-		b := s.manager(p, asynq.SchedulerOpts{Group: "g"}, time.Hour)
+		a := newManager(env, p, asynq.SchedulerOpts{Group: "g"}, time.Hour)
+		b := newManager(env, p, asynq.SchedulerOpts{Group: "g"}, time.Hour)
 		for _, m := range []*asynq.PeriodicTaskManager{a, b} {
 			if err := m.Start(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if x, y := a.Scheduler().EntryIDs(), b.Scheduler().EntryIDs(); !slices.Equal(x, y) {
-			t.Errorf("the IDs are %v and %v", x, y)
+			t.Errorf("the managers have the IDs %v and %v", x, y)
 		}
-		s.eventually(func() bool { return len(s.entries()) == 2 }, "the entries")
-		if n := len(s.keys("asynq:schedulers:*}")); n != 1 {
-			t.Errorf("%d schedulers publish", n)
+		env.Eventually(func() bool { return len(schedulerEntries(env)) == 2 }, "the entries")
+		if n := len(env.Keys("asynq:schedulers:*}")); n != 1 {
+			t.Errorf("%d schedulers publish, want 1", n)
 		}
-		// Another policy is another entry with the same ID.
+		// A changed MissedTicks policy does not change the ID.
 		before := a.Scheduler().EntryIDs()
 		p.set(nil, nil, periodic("b"), periodic("a"))
 		a.Sync()
 		if after := a.Scheduler().EntryIDs(); !slices.Equal(before, after) {
-			t.Errorf("%v became %v", before, after)
+			t.Errorf("the IDs changed from %v to %v", before, after)
 		}
 	})
 }
 
-func TestNewPeriodicTaskManagerRefuses(t *testing.T) {
+func TestNewPeriodicTaskManagerRejects(t *testing.T) {
 	t.Parallel()
 	p := &provider{}
 	opt := asynq.RedisClientOpt{}
@@ -293,16 +304,16 @@ func TestNewPeriodicTaskManagerRefuses(t *testing.T) {
 }
 
 func TestPeriodicTaskManagerLifecycleStress(t *testing.T) {
-	everywhere(t, func(s *site) {
+	testenv.Each(t, func(env *testenv.Env) {
 		for range 20 {
 			p := &provider{}
 			p.set(nil, nil, periodic("a"))
-			m := s.manager(p, asynq.SchedulerOpts{}, time.Millisecond)
+			m := newManager(env, p, asynq.SchedulerOpts{}, time.Millisecond)
 			var wg sync.WaitGroup
 			for i := range 6 {
 				wg.Go(func() {
 					if i%2 == 0 {
-						_ = m.Start() // fails where another was first
+						_ = m.Start() // fails unless it is the first
 					} else {
 						m.Shutdown()
 					}
@@ -311,8 +322,8 @@ func TestPeriodicTaskManagerLifecycleStress(t *testing.T) {
 			wg.Wait()
 			m.Shutdown()
 		}
-		if left := s.keys("asynq:schedulers*"); len(left) != 0 {
-			t.Errorf("left: %v", left)
+		if left := env.Keys("asynq:schedulers*"); len(left) != 0 {
+			t.Errorf("keys left: %v", left)
 		}
 	})
 }

@@ -1,397 +1,219 @@
 package asynq
 
 import (
-	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"net"
 	"reflect"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/asynq-go/asynq/internal/redisopt"
 )
 
-// RedisConnOpt says how to reach Redis. RedisClientOpt (one server), RedisFailoverClientOpt (Sentinel) and
-// RedisClusterClientOpt (Redis Cluster) are the three that come with the package; ParseRedisURI makes one from a URI.
-//
-// A test that moves the clock of its Redis gives the connection option a method Now() time.Time as well: a Client then takes the
-// time from there, for ProcessIn, and for whether ProcessAt is over already (see x/asynqtest). Servers do not.
+// RedisConnOpt describes a connection to Redis. The package provides RedisClientOpt for a single
+// server, RedisFailoverClientOpt for Redis Sentinel and RedisClusterClientOpt for Redis Cluster;
+// ParseRedisURI returns one of them. SharedRedisClient, WithNamespace and WithClock return
+// variants.
 type RedisConnOpt interface {
-	// MakeRedisClient returns a new client. The caller owns it and closes it. The value must implement
-	// redis.UniversalClient of go-redis v9; the type says less so that a program can name a RedisConnOpt without
-	// importing go-redis.
+	// MakeRedisClient returns a new redis.UniversalClient of github.com/redis/go-redis/v9, which
+	// the caller must close. The result type is that of the original library.
 	MakeRedisClient() interface{}
 }
 
-// RedisClientOpt connects to one Redis server. The zero value of a field leaves go-redis's default. Numbers of connections are from 0 to
-// 100,000; what is outside counts as the nearer of both.
+// RedisClientOpt describes a connection to a single Redis server. It is comparable. A field that is
+// zero has the default of go-redis. Numbers of connections are clamped to the range from 0 to
+// 100,000.
 type RedisClientOpt struct {
-	// Network is "tcp" or "unix". By default "unix" if Addr begins with a slash, else "tcp".
+	// Network is "tcp" or "unix". The default is "unix" if Addr begins with a slash, and "tcp"
+	// otherwise.
 	Network string
 
-	// Addr is "host:port", or the path of a unix socket. Default "localhost:6379".
+	// Addr is "host:port" or the path of a Unix socket. The default is "localhost:6379".
 	Addr string
 
-	// Username is the ACL user to authenticate as. It counts only with a Password.
-	Username string
+	Username string // name of the ACL user; ignored without a Password
+	Password string // of each connection; if empty, connections do not authenticate
+	DB       int    // number of the database
 
-	// Password authenticates each connection; empty means none is sent.
-	Password string
+	// Time limits for connecting, for receiving a reply, and for sending a command. -1 means no
+	// limit, except for connecting. The default is 5 seconds; of WriteTimeout, it is ReadTimeout.
+	DialTimeout, ReadTimeout, WriteTimeout time.Duration
 
-	// DB is the number of the database to select.
-	DB int
+	PoolSize  int         // number of pooled connections; the default is 10 per CPU (GOMAXPROCS)
+	TLSConfig *tls.Config // enables TLS; if nil, TLS is not used
 
-	// DialTimeout limits the making of a connection. Default 5 s.
-	DialTimeout time.Duration
-
-	// ReadTimeout limits the wait for a reply; -1 means no limit. Default 5 s.
-	ReadTimeout time.Duration
-
-	// WriteTimeout limits the sending of a command; -1 means no limit. Default ReadTimeout.
-	WriteTimeout time.Duration
-
-	// PoolSize is the number of connections kept for use. Default 10 for each CPU (GOMAXPROCS).
-	PoolSize int
-
-	// TLSConfig turns TLS on if it is not nil. It has no effect if Dialer is set.
-	TLSConfig *tls.Config
-
-	// MaxRetries is how often go-redis repeats a command that failed on the network; -1 means never. Default 3.
-	MaxRetries int
-
-	// MinIdleConns is the number of connections to keep open even if unused. Default 0.
-	MinIdleConns int
-
-	// MaxActiveConns is the most connections the pool opens at a time. Default 0: no limit, and PoolSize may be exceeded.
-	MaxActiveConns int
-
-	// PoolTimeout limits the wait for a free connection. Default ReadTimeout + 1 s.
-	PoolTimeout time.Duration
-
-	// ConnMaxIdleTime is the time after which an unused connection is closed; -1 means never. Default 30 min.
-	ConnMaxIdleTime time.Duration
-
-	// ConnMaxLifetime is the age at which a connection is no longer used. Default 0: no limit.
-	ConnMaxLifetime time.Duration
-
-	// ClientName is the name each connection gives itself (CLIENT SETNAME), without spaces.
-	ClientName string
-
-	// Protocol is the version of RESP to speak, 2 or 3. Default 3.
-	Protocol int
-
-	// CredentialsProviderContext is asked for user and password before each new connection, in place of Username
-	// and Password: for credentials that expire.
-	CredentialsProviderContext func(ctx context.Context) (username, password string, err error)
-
-	// Dialer makes the connections, in place of net.Dialer and TLSConfig.
-	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-
-	// Configure, if set, is called last, with the options that the fields above made, and may change any of them.
-	Configure func(*redis.Options)
+	// Params are further options of go-redis, as the query of a URL for redis.ParseURL:
+	// "max_retries=5&min_idle_conns=2&client_name=web". Fields that are not zero take precedence.
+	// See also Configure.
+	Params string
 }
 
-// MakeRedisClient returns a new *redis.Client. It does not connect yet.
-func (opt RedisClientOpt) MakeRedisClient() interface{} {
-	o := &redis.Options{
-		Network:                    opt.Network,
-		Addr:                       opt.Addr,
-		Username:                   opt.Username,
-		Password:                   opt.Password,
-		DB:                         opt.DB,
-		DialTimeout:                opt.DialTimeout,
-		ReadTimeout:                opt.ReadTimeout,
-		WriteTimeout:               opt.WriteTimeout,
-		PoolSize:                   connCount(opt.PoolSize),
-		TLSConfig:                  opt.TLSConfig,
-		MaxRetries:                 opt.MaxRetries,
-		MinIdleConns:               connCount(opt.MinIdleConns),
-		MaxActiveConns:             connCount(opt.MaxActiveConns),
-		PoolTimeout:                opt.PoolTimeout,
-		ConnMaxIdleTime:            opt.ConnMaxIdleTime,
-		ConnMaxLifetime:            opt.ConnMaxLifetime,
-		ClientName:                 opt.ClientName,
-		Protocol:                   opt.Protocol,
-		CredentialsProviderContext: opt.CredentialsProviderContext,
-		Dialer:                     opt.Dialer,
-		MaintNotificationsConfig:   noMaintNotifications(),
-	}
-	if opt.Configure != nil {
-		opt.Configure(o)
-	}
-	return redis.NewClient(o)
+// MakeRedisClient returns a new *redis.Client without connecting. It panics if Params is invalid.
+func (opt RedisClientOpt) MakeRedisClient() interface{} { return redis.NewClient(opt.options()) }
+
+// Configure returns connection options that call change with the go-redis options derived from opt
+// before a client is created, for settings that have no field here: a custom Dialer, or credentials
+// that expire (CredentialsProviderContext). If change is nil, Configure returns opt.
+func (opt RedisClientOpt) Configure(change func(*redis.Options)) RedisConnOpt {
+	return configure(opt, opt.options, change, redis.NewClient)
 }
 
-// RedisFailoverClientOpt connects to the master that Redis Sentinel names, and follows it when it changes. The zero
-// value of a field leaves go-redis's default. Timeouts, pool, TLS and dialer hold for the sentinels too. Numbers of connections are
-// bounded as those of RedisClientOpt.
+func (opt RedisClientOpt) options() *redis.Options {
+	return mustOptions(redis.ParseURL, opt.Params, opt)
+}
+
+// RedisFailoverClientOpt describes a connection to the master of a Redis Sentinel deployment, which
+// follows failovers. A field that is zero has the default of go-redis. Timeouts, pool settings and
+// TLS also apply to the connections to the sentinels. Numbers of connections are clamped as in
+// RedisClientOpt.
 type RedisFailoverClientOpt struct {
-	// MasterName is the name by which the sentinels know the master.
-	MasterName string
+	MasterName string // name of the master
 
-	// SentinelAddrs are the sentinels as "host:port", at least three for a failover that can be relied on.
+	// SentinelAddrs are the addresses of the sentinels, as "host:port". A reliable failover needs
+	// at least three.
 	SentinelAddrs []string
 
-	// SentinelUsername is the ACL user to authenticate as with the sentinels. It counts only with a SentinelPassword.
-	SentinelUsername string
+	SentinelUsername string // name of the ACL user for the sentinels; ignored without a password
+	SentinelPassword string // if empty, connections to the sentinels do not authenticate
 
-	// SentinelPassword authenticates with the sentinels; empty means none is sent.
-	SentinelPassword string
-
-	// Username is the ACL user to authenticate as with Redis. It counts only with a Password.
-	Username string
-
-	// Password authenticates with Redis; empty means none is sent.
-	Password string
-
-	// DB is the number of the database to select.
-	DB int
-
-	// DialTimeout limits the making of a connection. Default 5 s.
-	DialTimeout time.Duration
-
-	// ReadTimeout limits the wait for a reply; -1 means no limit. Default 5 s.
-	ReadTimeout time.Duration
-
-	// WriteTimeout limits the sending of a command; -1 means no limit. Default ReadTimeout.
+	// Username, Password and DB are for Redis. These and the fields below are as in RedisClientOpt.
+	Username     string
+	Password     string
+	DB           int
+	DialTimeout  time.Duration
+	ReadTimeout  time.Duration
 	WriteTimeout time.Duration
+	PoolSize     int
+	TLSConfig    *tls.Config
 
-	// PoolSize is the number of connections kept for use. Default 10 for each CPU (GOMAXPROCS).
-	PoolSize int
-
-	// TLSConfig turns TLS on if it is not nil. It has no effect if Dialer is set.
-	TLSConfig *tls.Config
-
-	// MaxRetries is how often go-redis repeats a command that failed on the network; -1 means never. Default 3, which is over
-	// after about a second where nobody can be reached; enqueue calls of a Client then go on for about 10 s, or until their ctx ends, so
-	// that a failover does not leave them open.
-	MaxRetries int
-
-	// MinIdleConns is the number of connections to keep open even if unused. Default 0.
-	MinIdleConns int
-
-	// MaxActiveConns is the most connections the pool opens at a time. Default 0: no limit, and PoolSize may be exceeded.
-	MaxActiveConns int
-
-	// PoolTimeout limits the wait for a free connection. Default ReadTimeout + 1 s.
-	PoolTimeout time.Duration
-
-	// ConnMaxIdleTime is the time after which an unused connection is closed; -1 means never. Default 30 min.
-	ConnMaxIdleTime time.Duration
-
-	// ConnMaxLifetime is the age at which a connection is no longer used. Default 0: no limit.
-	ConnMaxLifetime time.Duration
-
-	// ClientName is the name each connection gives itself (CLIENT SETNAME), without spaces.
-	ClientName string
-
-	// Protocol is the version of RESP to speak, 2 or 3. Default 3.
-	Protocol int
-
-	// CredentialsProviderContext is asked for user and password before each new connection to Redis, in place of
-	// Username and Password. The sentinels are not part of it.
-	CredentialsProviderContext func(ctx context.Context) (username, password string, err error)
-
-	// Dialer makes the connections, in place of net.Dialer and TLSConfig.
-	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-
-	// Configure, if set, is called last, with the options that the fields above made, and may change any of them.
-	Configure func(*redis.FailoverOptions)
+	// Params are further options of go-redis, as in RedisClientOpt. The default of max_retries is
+	// 3, which takes about a second while Redis is unreachable. With the default, a Client retries
+	// enqueue calls for about 10 seconds, or until their ctx ends, to outlast a failover.
+	Params string
 }
 
-// MakeRedisClient returns a new *redis.Client that asks the sentinels for its address. It does not connect yet.
+// MakeRedisClient returns a new *redis.Client without connecting. It panics if Params is invalid.
 func (opt RedisFailoverClientOpt) MakeRedisClient() interface{} {
-	// FailoverOptions has no field for maintenance notifications: go-redis never asks for them here.
-	o := &redis.FailoverOptions{
-		MasterName:                 opt.MasterName,
-		SentinelAddrs:              opt.SentinelAddrs,
-		SentinelUsername:           opt.SentinelUsername,
-		SentinelPassword:           opt.SentinelPassword,
-		Username:                   opt.Username,
-		Password:                   opt.Password,
-		DB:                         opt.DB,
-		DialTimeout:                opt.DialTimeout,
-		ReadTimeout:                opt.ReadTimeout,
-		WriteTimeout:               opt.WriteTimeout,
-		PoolSize:                   connCount(opt.PoolSize),
-		TLSConfig:                  opt.TLSConfig,
-		MaxRetries:                 opt.MaxRetries,
-		MinIdleConns:               connCount(opt.MinIdleConns),
-		MaxActiveConns:             connCount(opt.MaxActiveConns),
-		PoolTimeout:                opt.PoolTimeout,
-		ConnMaxIdleTime:            opt.ConnMaxIdleTime,
-		ConnMaxLifetime:            opt.ConnMaxLifetime,
-		ClientName:                 opt.ClientName,
-		Protocol:                   opt.Protocol,
-		CredentialsProviderContext: opt.CredentialsProviderContext,
-		Dialer:                     opt.Dialer,
-	}
-	if opt.Configure != nil {
-		opt.Configure(o)
-	}
-	return redis.NewFailoverClient(o)
+	return redis.NewFailoverClient(opt.options())
 }
 
-// RedisClusterClientOpt connects to a Redis Cluster. The zero value of a field leaves go-redis's default. A cluster has
-// only database 0. The limits of the pool hold for each node, not for the cluster. Numbers of connections are bounded as those of
-// RedisClientOpt.
+// Configure returns connection options that call change with the go-redis options derived from opt
+// before a client is created, for settings that have no field here. A custom Dialer also applies to
+// the sentinels, a CredentialsProviderContext does not. If change is nil, Configure returns opt.
+func (opt RedisFailoverClientOpt) Configure(change func(*redis.FailoverOptions)) RedisConnOpt {
+	return configure(opt, opt.options, change, redis.NewFailoverClient)
+}
+
+func (opt RedisFailoverClientOpt) options() *redis.FailoverOptions {
+	return mustOptions(redis.ParseFailoverURL, opt.Params, opt)
+}
+
+func (opt RedisFailoverClientOpt) retries() int { return opt.options().MaxRetries }
+
+// RedisClusterClientOpt describes a connection to a Redis Cluster. A field that is zero has the
+// default of go-redis. A cluster has only database 0. The pool settings apply per node. Numbers of
+// connections are clamped as in RedisClientOpt.
 type RedisClusterClientOpt struct {
-	// Addrs are some nodes of the cluster as "host:port"; the others are learned from them.
+	// Addrs are the addresses of some nodes of the cluster, as "host:port". The others are
+	// discovered.
 	Addrs []string
 
-	// MaxRedirects is how often a command is repeated after a network error or a MOVED or ASK reply; -1 means never.
-	// Default 3, which is over after about a second without an answer; enqueue calls of a Client then go on for about 10 s, or until their
-	// ctx ends, so that a failover does not leave them open.
+	// MaxRedirects is how often a command is retried after a network error or a MOVED or ASK reply;
+	// -1 means never. The default is 3, which takes about a second while a node is unreachable.
+	// With the default, a Client retries enqueue calls for about 10 seconds, or until their ctx
+	// ends, to outlast a failover.
 	MaxRedirects int
 
-	// Username is the ACL user to authenticate as. It counts only with a Password.
-	Username string
-
-	// Password authenticates each connection; empty means none is sent.
-	Password string
-
-	// DialTimeout limits the making of a connection. Default 5 s.
-	DialTimeout time.Duration
-
-	// ReadTimeout limits the wait for a reply; -1 means no limit. Default 5 s.
-	ReadTimeout time.Duration
-
-	// WriteTimeout limits the sending of a command; -1 means no limit. Default ReadTimeout.
+	// The fields below are as in RedisClientOpt, and apply to each node.
+	Username     string
+	Password     string
+	DialTimeout  time.Duration
+	ReadTimeout  time.Duration
 	WriteTimeout time.Duration
+	TLSConfig    *tls.Config
 
-	// TLSConfig turns TLS on if it is not nil. It has no effect if Dialer is set.
-	TLSConfig *tls.Config
-
-	// PoolSize is the number of connections kept for use, for each node. Default 5 for each CPU (GOMAXPROCS).
-	PoolSize int
-
-	// MaxRetries is how often a node's client repeats a command by itself. Default -1, never: MaxRedirects already
-	// bounds the repeats, and the two multiply.
-	MaxRetries int
-
-	// MinIdleConns is the number of connections to keep open even if unused. Default 0.
-	MinIdleConns int
-
-	// MaxActiveConns is the most connections the pool opens at a time. Default 0: no limit, and PoolSize may be exceeded.
-	MaxActiveConns int
-
-	// PoolTimeout limits the wait for a free connection. Default ReadTimeout + 1 s.
-	PoolTimeout time.Duration
-
-	// ConnMaxIdleTime is the time after which an unused connection is closed; -1 means never. Default 30 min.
-	ConnMaxIdleTime time.Duration
-
-	// ConnMaxLifetime is the age at which a connection is no longer used. Default 0: no limit.
-	ConnMaxLifetime time.Duration
-
-	// ClientName is the name each connection gives itself (CLIENT SETNAME), without spaces.
-	ClientName string
-
-	// Protocol is the version of RESP to speak, 2 or 3. Default 3.
-	Protocol int
-
-	// CredentialsProviderContext is asked for user and password before each new connection, in place of Username
-	// and Password: for credentials that expire.
-	CredentialsProviderContext func(ctx context.Context) (username, password string, err error)
-
-	// Dialer makes the connections, in place of net.Dialer and TLSConfig.
-	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-
-	// Configure, if set, is called last, with the options that the fields above made, and may change any of them.
-	Configure func(*redis.ClusterOptions)
+	// Params are further options of go-redis, as in RedisClientOpt. max_retries is how often the
+	// client of a node retries a command, in addition to MaxRedirects; by default, it never does.
+	Params string
 }
 
-// MakeRedisClient returns a new *redis.ClusterClient. It does not connect yet.
+// MakeRedisClient returns a new *redis.ClusterClient without connecting. It panics if Params is
+// invalid.
 func (opt RedisClusterClientOpt) MakeRedisClient() interface{} {
-	o := &redis.ClusterOptions{
-		Addrs:                      opt.Addrs,
-		MaxRedirects:               opt.MaxRedirects,
-		Username:                   opt.Username,
-		Password:                   opt.Password,
-		DialTimeout:                opt.DialTimeout,
-		ReadTimeout:                opt.ReadTimeout,
-		WriteTimeout:               opt.WriteTimeout,
-		TLSConfig:                  opt.TLSConfig,
-		PoolSize:                   connCount(opt.PoolSize),
-		MaxRetries:                 opt.MaxRetries,
-		MinIdleConns:               connCount(opt.MinIdleConns),
-		MaxActiveConns:             connCount(opt.MaxActiveConns),
-		PoolTimeout:                opt.PoolTimeout,
-		ConnMaxIdleTime:            opt.ConnMaxIdleTime,
-		ConnMaxLifetime:            opt.ConnMaxLifetime,
-		ClientName:                 opt.ClientName,
-		Protocol:                   opt.Protocol,
-		CredentialsProviderContext: opt.CredentialsProviderContext,
-		Dialer:                     opt.Dialer,
-		MaintNotificationsConfig:   noMaintNotifications(),
-	}
-	if opt.Configure != nil {
-		opt.Configure(o)
-	}
-	return redis.NewClusterClient(o)
+	return redis.NewClusterClient(opt.options())
 }
 
-// maxConns bounds the connections of a pool: go-redis sets aside room for as many as it is told, and panics at a number below zero.
+// Configure returns connection options that call change with the go-redis options derived from opt
+// before a client is created, for settings that have no field here: a custom Dialer, or credentials
+// that expire (CredentialsProviderContext). If change is nil, Configure returns opt.
+func (opt RedisClusterClientOpt) Configure(change func(*redis.ClusterOptions)) RedisConnOpt {
+	return configure(opt, opt.options, change, redis.NewClusterClient)
+}
+
+func (opt RedisClusterClientOpt) options() *redis.ClusterOptions {
+	return mustOptions(redis.ParseClusterURL, opt.Params, opt)
+}
+
+func (opt RedisClusterClientOpt) retries() int { return opt.options().MaxRedirects }
+
+// configured is a connection option with changed go-redis options.
+type configured struct {
+	RedisConnOpt // the original options
+	connect      func() interface{}
+}
+
+// MakeRedisClient returns a new client with the changed options.
+func (c configured) MakeRedisClient() interface{} { return c.connect() }
+
+func configure[O, C any](opt RedisConnOpt, options func() *O, change func(*O), connect func(*O) C) RedisConnOpt {
+	if change == nil {
+		return opt
+	}
+	return configured{opt, func() interface{} {
+		o := options()
+		change(o)
+		return connect(o)
+	}}
+}
+
+// mustOptions returns the options of go-redis for opt: params, then the fields of opt that are not
+// zero.
+func mustOptions[O any](parse func(url string) (*O, error), params string, opt any) *O {
+	o, err := parse("redis://localhost?" + params)
+	if err != nil {
+		panic(fmt.Errorf("asynq: Params of the connection option: %w", err))
+	}
+	redisopt.Reset(o, "Network", "Addr", "Addrs", "SentinelAddrs") // of the URL above
+	from, to := reflect.ValueOf(opt), reflect.ValueOf(o).Elem()
+	for i := range from.NumField() {
+		if name, value := from.Type().Field(i).Name, from.Field(i); name != "Params" && !value.IsZero() {
+			to.FieldByName(name).Set(value)
+		}
+	}
+	for _, name := range []string{"PoolSize", "MinIdleConns", "MaxActiveConns"} {
+		n := to.FieldByName(name)
+		n.SetInt(min(max(n.Int(), 0), maxConns)) // go-redis panics if it is negative
+	}
+	redisopt.DisableMaintNotifications(o)
+	return o
+}
+
+// maxConns bounds the connections of a pool, for which go-redis allocates memory in advance.
 const maxConns = 100_000
 
-// connCount is a number of connections that go-redis can do with.
-func connCount(n int) int { return min(max(n, 0), maxConns) }
+// failoverBudget is the retry budget of enqueue calls during a failover, which takes about 3
+// seconds on Redis Cluster by default, and longer with Sentinel.
+const failoverBudget = 10 * time.Second
 
-// failoverPatience is for how long enqueue calls go on where Redis fails over, which takes a Cluster about 3 s by default, and Sentinels
-// longer.
-const failoverPatience = 10 * time.Second
-
-// patience is for how long enqueue calls on a connection of r go on during a failover. Whoever says how often to repeat a command has
-// said it for all of them; one server has no failover.
-func patience(r RedisConnOpt) time.Duration {
-	if isNilValue(r) {
+// retryBudget returns the retry budget of enqueue calls on a connection of r. It is zero for a
+// single server, which has no failover, and if the number of retries is configured.
+func retryBudget(r RedisConnOpt) time.Duration {
+	if c, ok := r.(configured); ok {
+		r = c.RedisConnOpt
+	}
+	if o, ok := r.(interface{ retries() int }); !ok || isNilValue(r) || o.retries() != 0 {
 		return 0
 	}
-	repeats := -1
-	switch r := r.(type) {
-	case RedisFailoverClientOpt:
-		repeats = r.MaxRetries
-	case *RedisFailoverClientOpt:
-		repeats = r.MaxRetries
-	case RedisClusterClientOpt:
-		repeats = r.MaxRedirects
-	case *RedisClusterClientOpt:
-		repeats = r.MaxRedirects
-	}
-	if repeats != 0 {
-		return 0
-	}
-	return failoverPatience
-}
-
-// noMaintNotifications keeps go-redis from asking each new connection for maintenance notifications: a service of
-// Redis Cloud and Enterprise that every other server answers with an error, at the cost of a round trip.
-func noMaintNotifications() *maintnotifications.Config {
-	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-}
-
-// newRedisClient makes the client of r. Whatever r lacks is an error here, and not a nil dereference later.
-func newRedisClient(r RedisConnOpt) (redis.UniversalClient, error) {
-	if isNilValue(r) {
-		return nil, errors.New("asynq: RedisConnOpt is nil: " +
-			"pass a RedisClientOpt, RedisFailoverClientOpt or RedisClusterClientOpt")
-	}
-	made := r.MakeRedisClient()
-	if isNilValue(made) {
-		return nil, fmt.Errorf("asynq: MakeRedisClient of %T returned nil: it must return a new client", r)
-	}
-	client, ok := made.(redis.UniversalClient)
-	if !ok {
-		return nil, fmt.Errorf("asynq: unsupported RedisConnOpt type %T: its MakeRedisClient must return "+
-			"a redis.UniversalClient of github.com/redis/go-redis/v9, not %T", r, made)
-	}
-	return client, nil
-}
-
-// isNilValue reports whether v is nil or an interface around a nil pointer, which calls would follow into a panic.
-func isNilValue(v any) bool {
-	rv := reflect.ValueOf(v)
-	return !rv.IsValid() || rv.Kind() == reflect.Pointer && rv.IsNil()
+	return failoverBudget
 }

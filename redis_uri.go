@@ -1,99 +1,104 @@
 package asynq
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/redis/go-redis/v9"
 )
 
-// ParseRedisURI returns the connection option that uri describes:
+// ParseRedisURI returns the connection options that uri describes:
 //
-//	redis://[user:password@]host[:port][/db]
+//	redis://[user:password@][host][:port][/db]
 //	rediss://…                                     the same with TLS
 //	redis-socket://[user:password@]/path/to.sock[?db=N]
+//	unix://…                                       the same
 //	redis-sentinel://[user:password@]host1[:port][,host2[:port]…][/db]?master=name
 //	rediss-sentinel://…                            the same with TLS
 //	redis-cluster://[user:password@]host1[:port][,host2[:port]…][?max_redirects=N]
 //	rediss-cluster://…                             the same with TLS
 //
-// The port is 6379, of a sentinel 26379, if none is given. An IPv6 address stands in brackets. A / ? # @ or % that is
-// part of a user name, password or path is written in percent-encoding. With TLS the certificate must be for the
-// host that is dialed.
+// The default host of a single server is localhost. The default port is 6379, and 26379 for
+// sentinels. IPv6 addresses are enclosed in brackets. The characters / ? # @ % in a user name,
+// password or path must be percent-encoded. With TLS, the certificate must be valid for the host
+// that is dialed.
 //
-// Query parameters, for every scheme unless said otherwise:
+// The query parameters apply to all schemes unless noted otherwise. If a parameter is repeated, the
+// last value applies:
 //
-//	dial_timeout, read_timeout, write_timeout   a duration (1.5s, 300ms) or whole seconds; for the latter two
-//	                                            -1 means no limit
-//	pool_size            connections, see RedisClientOpt.PoolSize
-//	max_retries          how often a command is repeated after a network error, 0 for never
-//	client_name          the name of the connections, without spaces
-//	db                   the number of the database, if not in the path; not for a cluster
-//	insecure_skip_verify true accepts any certificate; only with TLS
-//	max_redirects        see RedisClusterClientOpt.MaxRedirects, 0 for never; only for a cluster
-//	master               the name of the master; only for sentinels, and necessary there
+//	db                   number of the database; overrides the path; not for clusters
+//	insecure_skip_verify, skip_verify
+//	                     true accepts all certificates; only with TLS
+//	max_redirects        see RedisClusterClientOpt.MaxRedirects; only for clusters
+//	master               name of the master; required for sentinels
 //	sentinel_username, sentinel_password   only for sentinels
+//	family, ssl_cert_reqs                  ignored; hosting providers append them
 //
-// The user and password in front of the sentinels are for the sentinels, unless sentinel_username or
-// sentinel_password is given, perhaps empty: then they are for Redis.
+// All other parameters of redis.ParseURL in the linked go-redis version become the Params of the
+// connection options, such as dial_timeout, read_timeout, pool_size, max_retries and client_name. A
+// duration is 1.5s, 300ms or a number of seconds; a time limit of 0 or less means none. An empty
+// value, and 0 for other numbers, means the default.
 //
-// An error says what is wrong, and never contains the password.
+// With a sentinel scheme, user and password authenticate with the sentinels. If sentinel_username
+// or sentinel_password is present, even with an empty value, they authenticate with Redis.
+//
+// ParseRedisURI returns an error if uri is invalid. The error does not contain the password.
 func ParseRedisURI(uri string) (RedisConnOpt, error) {
-	u, err := splitRedisURI(uri)
+	opt, err := parseRedisURI(uri)
 	if err != nil {
-		// Nothing of the URI but the names of schemes and parameters goes into an error: where the parts are not what
-		// they should be, any of them may be a piece of a password.
+		// Errors contain only the names of schemes and parameters: in a malformed URI, any other
+		// part may belong to a password.
 		return nil, fmt.Errorf("asynq: invalid Redis URI: %w", err)
 	}
-	return u.connOpt(), nil
+	return opt, nil
 }
 
-// uriKind is what a URI connects to; a set of them says where a query parameter belongs.
-type uriKind uint8
+// uriScheme describes the connections of a URI scheme.
+type uriScheme struct {
+	typ    reflect.Type // of the connection options
+	tls    bool
+	socket bool
+}
 
-const (
-	uriServer uriKind = 1 << iota
-	uriSocket
-	uriSentinel
-	uriCluster
-
-	uriAny = uriServer | uriSocket | uriSentinel | uriCluster
+var (
+	serverOpt   = reflect.TypeFor[RedisClientOpt]()
+	failoverOpt = reflect.TypeFor[RedisFailoverClientOpt]()
+	clusterOpt  = reflect.TypeFor[RedisClusterClientOpt]()
 )
 
-type uriScheme struct {
-	kind uriKind
-	tls  bool
-}
-
 var uriSchemes = map[string]uriScheme{
-	"redis":           {kind: uriServer},
-	"rediss":          {kind: uriServer, tls: true},
-	"redis-socket":    {kind: uriSocket},
-	"redis-sentinel":  {kind: uriSentinel},
-	"rediss-sentinel": {kind: uriSentinel, tls: true},
-	"redis-cluster":   {kind: uriCluster},
-	"rediss-cluster":  {kind: uriCluster, tls: true},
+	"redis":           {typ: serverOpt},
+	"rediss":          {typ: serverOpt, tls: true},
+	"redis-socket":    {typ: serverOpt, socket: true},
+	"unix":            {typ: serverOpt, socket: true},
+	"redis-sentinel":  {typ: failoverOpt},
+	"rediss-sentinel": {typ: failoverOpt, tls: true},
+	"redis-cluster":   {typ: clusterOpt},
+	"rediss-cluster":  {typ: clusterOpt, tls: true},
 }
 
-// redisURI is a URI taken apart.
+// redisURI is a URI that is being parsed.
 type redisURI struct {
-	name string // of the scheme
+	name string // scheme
 	uriScheme
-	username, password string
-	hosts              []uriHost
-	socket             string // path of the unix socket
-	dbInPath           bool
-	params             uriParams
+	opt reflect.Value // the connection options
 }
 
-// splitRedisURI takes uri apart by hand: net/url refuses a list of hosts, and quotes the password in its errors.
-func splitRedisURI(uri string) (*redisURI, error) {
+func (u *redisURI) set(field string, value any) { u.opt.FieldByName(field).Set(reflect.ValueOf(value)) }
+
+// parseRedisURI parses uri. It does not use net/url, which rejects a list of hosts and includes the
+// password in its errors.
+func parseRedisURI(uri string) (RedisConnOpt, error) {
 	name, rest, ok := strings.Cut(uri, "://")
 	if !ok {
 		return nil, fmt.Errorf("no scheme: it must begin with redis:// or one of %s", schemeNames())
@@ -102,6 +107,7 @@ func splitRedisURI(uri string) (*redisURI, error) {
 	if u.uriScheme, ok = uriSchemes[u.name]; !ok {
 		return nil, fmt.Errorf("unknown scheme%s: use one of %s", quoteWord(u.name), schemeNames())
 	}
+	u.opt = reflect.New(u.typ).Elem()
 	authority, tail := rest, ""
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		authority, tail = rest[:i], rest[i:]
@@ -130,78 +136,82 @@ func splitRedisURI(uri string) (*redisURI, error) {
 	if err := u.setParams(query); err != nil {
 		return nil, err
 	}
-	return u, nil
+	return u.opt.Interface().(RedisConnOpt), nil
 }
 
 func (u *redisURI) setUser(userinfo string) error {
 	user, password, _ := strings.Cut(userinfo, ":")
-	var err error
-	if u.username, err = url.PathUnescape(user); err == nil {
-		u.password, err = url.PathUnescape(password)
-	}
-	if err != nil {
+	user, userErr := url.PathUnescape(user)
+	password, passwordErr := url.PathUnescape(password)
+	if userErr != nil || passwordErr != nil {
 		return errors.New("bad percent-encoding in the user name or password: write % as %25")
 	}
+	u.set("Username", user)
+	u.set("Password", password)
 	return nil
 }
-
-// uriHost is an address to dial, with its default port filled in.
-type uriHost struct{ host, port string }
-
-func (h uriHost) addr() string { return net.JoinHostPort(h.host, h.port) }
 
 func (u *redisURI) setHosts(list string) error {
 	switch {
-	case u.kind == uriSocket && list != "":
+	case u.socket && list != "":
 		return fmt.Errorf("a host before the path of the socket: write three slashes, as in %s:///path/to.sock", u.name)
-	case u.kind == uriSocket:
+	case u.socket:
 		return nil
-	case list == "":
+	case list == "" && u.typ != serverOpt:
 		return fmt.Errorf("no host: write it after the slashes, as in %s://localhost", u.name)
-	case u.kind == uriServer && strings.Contains(list, ","):
+	case u.typ == serverOpt && strings.Contains(list, ","):
 		return errors.New("more than one host: use redis-sentinel:// or redis-cluster:// for a list of hosts")
 	}
 	defaultPort := "6379"
-	if u.kind == uriSentinel {
+	if u.typ == failoverOpt {
 		defaultPort = "26379"
 	}
+	if u.typ == serverOpt && (list == "" || list[0] == ':') {
+		list = "localhost" + list
+	}
+	config := &tls.Config{} // for a list of hosts, crypto/tls uses the name of the dialed host
+	var addrs []string
 	for i, item := range strings.Split(list, ",") {
-		host, err := parseURIHost(item, defaultPort)
+		host, port, err := parseURIHost(item, defaultPort)
 		if err != nil {
 			return fmt.Errorf("host %d: %w", i+1, err)
 		}
-		u.hosts = append(u.hosts, host)
+		addrs = append(addrs, net.JoinHostPort(host, port))
+		if u.typ == serverOpt {
+			config.ServerName = host
+		}
+	}
+	switch u.typ {
+	case serverOpt:
+		u.set("Addr", addrs[0])
+	case failoverOpt:
+		u.set("SentinelAddrs", addrs)
+	case clusterOpt:
+		u.set("Addrs", addrs)
+	}
+	if u.tls {
+		u.set("TLSConfig", config)
 	}
 	return nil
 }
 
-func parseURIHost(item, defaultPort string) (uriHost, error) {
-	host, port, hasPort := strings.Cut(item, ":")
-	bracketed, isBracketed := strings.CutPrefix(item, "[")
-	switch {
-	case isBracketed:
-		inner, after, closed := strings.Cut(bracketed, "]")
-		inner = strings.Replace(inner, "%25", "%", 1) // a zone, as in [fe80::1%25eth0]
-		ip, err := netip.ParseAddr(inner)
-		if !closed || err != nil || !ip.Is6() || strings.ContainsFunc(ip.Zone(), notInHostname) ||
-			after != "" && after[0] != ':' {
-			return uriHost{}, errors.New("not an IPv6 address in brackets, as in [::1]:6379")
-		}
-		host, port, hasPort = inner, strings.TrimPrefix(after, ":"), after != ""
-	case strings.Contains(port, ":"):
-		return uriHost{}, errors.New("more than one colon: write an IPv6 address in brackets, as in [::1]:6379")
-	case host == "":
-		return uriHost{}, errors.New("missing: write it as host or host:port")
-	case strings.ContainsFunc(host, notInHostname):
-		return uriHost{}, errors.New("has a character that no host name has")
+var errURIHost = errors.New("must be host or host:port, with an IPv6 address in brackets, as in [::1]:6379, " +
+	"and a port from 1 to 65535")
+
+func parseURIHost(item, defaultPort string) (host, port string, err error) {
+	parsed, err := url.Parse("redis://" + item)
+	if err != nil {
+		return "", "", errURIHost // without the error, which contains the item
 	}
-	if !hasPort || port == "" {
-		return uriHost{host, defaultPort}, nil
+	host, port = parsed.Hostname(), cmp.Or(parsed.Port(), defaultPort)
+	name := host
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() && item[0] == '[' {
+		name = "ip" + ip.Zone()
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return uriHost{}, errors.New("the port must be a number from 1 to 65535")
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || name == "" || strings.ContainsFunc(name, notInHostname) {
+		return "", "", errURIHost
 	}
-	return uriHost{host, port}, nil
+	return host, port, nil
 }
 
 func notInHostname(r rune) bool {
@@ -209,112 +219,31 @@ func notInHostname(r rune) bool {
 }
 
 func (u *redisURI) setPath(path string) error {
-	if u.kind == uriSocket {
+	if u.socket {
 		socket, err := url.PathUnescape(path)
 		if err != nil {
 			return errors.New("bad percent-encoding in the path: write % as %25")
 		}
 		if socket == "" || strings.HasSuffix(socket, "/") || strings.ContainsRune(socket, 0) {
-			return fmt.Errorf("no path of a socket: write it as in %s:///path/to.sock", u.name)
+			return fmt.Errorf("no socket path: write it as in %s:///path/to.sock", u.name)
 		}
-		u.socket = socket
+		u.set("Network", "unix")
+		u.set("Addr", socket)
 		return nil
 	}
-	db := strings.TrimPrefix(path, "/")
-	if db == "" {
+	db := strings.Trim(path, "/")
+	if db == "" || db == "0" && u.typ == clusterOpt {
 		return nil
 	}
-	if u.kind == uriCluster {
-		if db != "0" {
-			return errors.New("a path: a cluster has only database 0, leave it out")
-		}
-		return nil
+	if u.typ == clusterOpt {
+		return errors.New("a path: a cluster has only database 0, remove it")
 	}
 	n, err := parseDB(db)
 	if err != nil {
 		return fmt.Errorf("the path may only be the number of a database, as in %s://host/2", u.name)
 	}
-	u.params.db, u.dbInPath = n, true
+	u.set("DB", n)
 	return nil
-}
-
-func (u *redisURI) connOpt() RedisConnOpt {
-	p := u.params
-	switch u.kind {
-	case uriSentinel:
-		opt := RedisFailoverClientOpt{
-			MasterName:       p.master,
-			SentinelAddrs:    u.addrs(),
-			SentinelUsername: u.username,
-			SentinelPassword: u.password,
-			DB:               p.db,
-			DialTimeout:      p.dialTimeout,
-			ReadTimeout:      p.readTimeout,
-			WriteTimeout:     p.writeTimeout,
-			PoolSize:         p.poolSize,
-			TLSConfig:        u.tlsConfig(),
-			MaxRetries:       p.maxRetries,
-			ClientName:       p.clientName,
-		}
-		if p.ownSentinelAuth {
-			opt.Username, opt.Password = u.username, u.password
-			opt.SentinelUsername, opt.SentinelPassword = p.sentinelUsername, p.sentinelPassword
-		}
-		return opt
-	case uriCluster:
-		return RedisClusterClientOpt{
-			Addrs:        u.addrs(),
-			MaxRedirects: p.maxRedirects,
-			Username:     u.username,
-			Password:     u.password,
-			DialTimeout:  p.dialTimeout,
-			ReadTimeout:  p.readTimeout,
-			WriteTimeout: p.writeTimeout,
-			TLSConfig:    u.tlsConfig(),
-			PoolSize:     p.poolSize,
-			MaxRetries:   p.maxRetries,
-			ClientName:   p.clientName,
-		}
-	}
-	opt := RedisClientOpt{
-		Username:     u.username,
-		Password:     u.password,
-		DB:           p.db,
-		DialTimeout:  p.dialTimeout,
-		ReadTimeout:  p.readTimeout,
-		WriteTimeout: p.writeTimeout,
-		PoolSize:     p.poolSize,
-		TLSConfig:    u.tlsConfig(),
-		MaxRetries:   p.maxRetries,
-		ClientName:   p.clientName,
-	}
-	if u.kind == uriSocket {
-		opt.Network, opt.Addr = "unix", u.socket
-	} else {
-		opt.Addr = u.hosts[0].addr()
-	}
-	return opt
-}
-
-func (u *redisURI) addrs() []string {
-	addrs := make([]string, len(u.hosts))
-	for i, host := range u.hosts {
-		addrs[i] = host.addr()
-	}
-	return addrs
-}
-
-func (u *redisURI) tlsConfig() *tls.Config {
-	if !u.tls {
-		return nil
-	}
-	// Certificates go unchecked only where the user asks for it in so many words.
-	config := &tls.Config{InsecureSkipVerify: u.params.skipVerify}
-	if u.kind == uriServer {
-		// A list of hosts has no one name: crypto/tls then takes the name that is dialed.
-		config.ServerName = u.hosts[0].host
-	}
-	return config
 }
 
 func schemeNames() string {
@@ -326,11 +255,133 @@ func schemeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// quoteWord quotes what looks like a mistyped name, and leaves out anything else.
+// quoteWord quotes s if it looks like a mistyped name, and returns "" otherwise.
 func quoteWord(s string) string {
 	strange := func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' && r != '-' }
 	if s == "" || len(s) > 30 || strings.ContainsFunc(s, strange) {
 		return ""
 	}
 	return " " + strconv.Quote(s)
+}
+
+// uriFields are the fields that query parameters set; others go into Params.
+var uriFields = map[string]string{
+	"db":                   "DB",
+	"master":               "MasterName",
+	"sentinel_username":    "SentinelUsername",
+	"sentinel_password":    "SentinelPassword",
+	"insecure_skip_verify": "TLSConfig",
+	"skip_verify":          "TLSConfig",
+}
+
+// setParams sets the query parameters.
+func (u *redisURI) setParams(query string) error {
+	params := make(url.Values)
+	var auth []string // the parameters for sentinels
+	for item := range strings.SplitSeq(query, "&") {
+		rawName, rawValue, _ := strings.Cut(item, "=")
+		name, nameErr := url.QueryUnescape(rawName)
+		value, valueErr := url.QueryUnescape(rawValue)
+		if nameErr != nil || valueErr != nil {
+			return errors.New("bad percent-encoding in the query: write % as %25")
+		}
+		if name == "" || name == "family" || name == "ssl_cert_reqs" {
+			continue // appended by hosting providers for clients in other languages
+		}
+		field := uriFields[name]
+		var err error
+		switch {
+		case field == "":
+			err = u.checkParam(name, value)
+			params.Set(name, value)
+		case !u.opt.FieldByName(field).IsValid():
+			err = fmt.Errorf("query parameter %s is not allowed for %s", name, u.name)
+		default:
+			err = u.setField(field, value)
+		}
+		switch {
+		case errors.Is(err, errUnknownParam) && slices.Contains(auth, "sentinel_password"):
+			// The name may be part of a password that contains an &.
+			return errors.New("unknown query parameter after sentinel_password: write & in a password as %26")
+		case err != nil:
+			return err
+		case strings.HasPrefix(name, "sentinel_"):
+			auth = append(auth, name)
+		}
+	}
+	u.set("Params", params.Encode())
+	if u.typ != failoverOpt {
+		return nil
+	}
+	if u.opt.FieldByName("MasterName").IsZero() {
+		return errors.New("no master: add ?master=name")
+	}
+	if len(auth) == 0 {
+		for _, field := range []string{"Username", "Password"} {
+			u.opt.FieldByName("Sentinel" + field).Set(u.opt.FieldByName(field))
+			u.opt.FieldByName(field).SetZero()
+		}
+	}
+	return nil
+}
+
+// setField sets a field to the value of a query parameter.
+func (u *redisURI) setField(field, value string) error {
+	switch field {
+	case "DB":
+		if value == "" {
+			return nil // the path applies
+		}
+		n, err := parseDB(value)
+		if err != nil {
+			return fmt.Errorf("query parameter db %w", err)
+		}
+		u.set(field, n)
+	case "TLSConfig":
+		if !u.tls {
+			return errors.New("query parameter insecure_skip_verify needs TLS: use a rediss scheme")
+		}
+		skip, err := strconv.ParseBool(cmp.Or(value, "false"))
+		if err != nil {
+			return errors.New("query parameter insecure_skip_verify must be true or false")
+		}
+		u.opt.FieldByName(field).Interface().(*tls.Config).InsecureSkipVerify = skip // requested explicitly
+	default:
+		u.set(field, value)
+	}
+	return nil
+}
+
+var errUnknownParam = errors.New("unknown query parameter")
+
+// checkParam checks a parameter of go-redis. It accepts those for a single server, and the
+// redirects of a cluster: other parameters for clusters and sentinels spread reads over replicas,
+// which must not happen, or repeat parts of the URI.
+func (u *redisURI) checkParam(name, value string) error {
+	accepts := func(value string) bool {
+		uri := "redis://localhost?" + url.Values{name: {value}}.Encode()
+		_, err := redis.ParseURL(uri)
+		switch {
+		case u.typ == clusterOpt && (err == nil || name == "max_redirects"):
+			_, err = redis.ParseClusterURL(uri)
+		case u.typ == failoverOpt && err == nil:
+			_, err = redis.ParseFailoverURL(uri)
+		}
+		return err == nil
+	}
+	switch {
+	case !accepts(""):
+		return fmt.Errorf("%w%s for %s: see ParseRedisURI and redis.ParseURL of go-redis", errUnknownParam, quoteWord(name), u.name)
+	case !accepts(value):
+		return fmt.Errorf("query parameter %s is invalid: see redis.ParseURL of go-redis", name)
+	}
+	return nil
+}
+
+func parseDB(s string) (int, error) {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return 0, errors.New("must be the number of a database, from 0")
+	}
+	return int(n), nil
 }

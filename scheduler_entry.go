@@ -2,6 +2,7 @@ package asynq
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,49 +12,61 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/asynq-go/asynq/internal/timetable"
-	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// scheduled is a registered periodic task. What follows progress is guarded by the Scheduler's mutex; the rest does not change.
+// scheduled is an entry of a Scheduler. progress is guarded by the Scheduler's mutex;
+// the other fields are immutable.
 type scheduled struct {
 	id       string
-	identity string // all that makes the entry: the same in every process
+	identity string // all settings of the entry, independent of the process
 	ordinal  int    // among entries with the same identity
 	spec     string
 	task     *Task
-	opts     []Option
+	opts     []Option // of the entry
+	all      []Option // of the task and the entry; later ones override earlier ones
 	schedule timetable.Schedule
 	missed   MissedTicks
 	queue    string
-	namesID  bool // an option gives the task's ID
+	namesID  bool // an option sets the task ID
 	since    time.Time
 
 	progress
 }
 
-// progress is how far an entry is in its row of ticks.
+// progress is the position of an entry in its sequence of ticks.
 type progress struct {
-	term     int64       // in which the rest holds; 0: none
-	cursor   time.Time   // ticks up to here are over
+	term     int64       // leadership term to which the other fields apply; 0: none
+	cursor   time.Time   // ticks up to here are done
 	next     time.Time   // the first one after the cursor; zero if there is none
-	backlog  []time.Time // missed ticks that are to be enqueued, before next
+	backlog  []time.Time // missed ticks to enqueue, before next
 	gap      time.Time   // ticks up to here are missed
-	skipped  bool        // Redis is to be told of the cursor
+	skipped  bool        // the cursor must be stored in Redis
 	prev     time.Time   // the last tick that was enqueued
 	failures int         // in a row
 	retryAt  time.Time   // not before
 }
 
-// entryNamespace is that of the IDs made from what an entry is, and of task IDs made from entry and tick.
+// entryNamespace is the UUID namespace of the derived IDs of entries and tasks.
 var entryNamespace = uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://github.com/asynq-go/asynq/scheduler"))
 
-// newScheduled checks a config, and makes an entry that has no ID yet.
+// newScheduled validates a config and returns an entry without an ID.
 func (s *Scheduler) newScheduled(cfg PeriodicTaskConfig) (*scheduled, error) {
 	if strings.TrimSpace(cfg.Cronspec) == "" {
-		return nil, errNoCronspec
+		return nil, errors.New("asynq: the cron spec must not be empty: use five fields, \"@daily\" or \"@every 90s\"")
 	}
 	now := s.now()
 	made, err := newCreation(cfg.Task, cfg.Opts, s.broker.Keys, now)
+	if err != nil {
+		return nil, err
+	}
+	if made.order.Once != nil {
+		return nil, errors.New("asynq: a scheduled task cannot have an IdempotencyKey: only its first tick would create a task")
+	}
+	opts, err := ownOptions(cfg.Opts)
+	if err != nil {
+		return nil, err
+	}
+	taskOpts, err := ownOptions(cfg.Task.opts)
 	if err != nil {
 		return nil, err
 	}
@@ -72,51 +85,49 @@ func (s *Scheduler) newScheduled(cfg PeriodicTaskConfig) (*scheduled, error) {
 		return nil, fmt.Errorf("asynq: cron spec %q: it has no tick within five years", cfg.Cronspec)
 	}
 	e := &scheduled{
-		spec: cfg.Cronspec, task: cfg.Task, opts: slices.Clone(cfg.Opts), schedule: schedule, missed: cfg.MissedTicks,
+		spec: cfg.Cronspec, task: cfg.Task, opts: opts, all: append(taskOpts, opts...), schedule: schedule, missed: cfg.MissedTicks,
 		queue: made.order.Queue, since: now,
 	}
 	if e.missed == MissedTicksDefault || s.opts.Group == "" {
 		e.missed = s.opts.MissedTicks
 	}
-	for _, opt := range e.options() {
+	for _, opt := range e.all {
 		e.namesID = e.namesID || opt.Type() == TaskIDOpt
 	}
 	e.identity = e.identify(loc)
 	return e, nil
 }
 
-// options are those of the task and of the entry; of two that say different things the later one holds.
-func (e *scheduled) options() []Option { return slices.Concat(e.task.opts, e.opts) }
-
-// optsCopy is for those who may write to it.
+// optsCopy returns a copy of opts that callbacks may modify.
 func (e *scheduled) optsCopy() []Option { return slices.Clone(e.opts) }
 
-// identify returns all that makes the entry but its policy, in a form that does not depend on the process.
+// identify returns all settings of the entry except its MissedTicks, in a form that is the same in
+// all processes.
 func (e *scheduled) identify(loc *time.Location) string {
 	_, winter := time.Unix(1_700_000_000, 0).In(loc).Zone()
 	_, summer := time.Unix(1_720_000_000, 0).In(loc).Zone()
 	identity, _ := json.Marshal(struct { // cannot fail
 		Spec, Location string
-		Offsets        [2]int // two zones may have one name
+		Offsets        [2]int // different zones may have the same name
 		Type           string
 		Payload        []byte
 		Headers        map[string]string
 		Options        []string
-	}{e.spec, loc.String(), [2]int{winter, summer}, e.task.typename, e.task.payload, e.task.headers, canonicalOptions(e.options())})
+	}{e.spec, loc.String(), [2]int{winter, summer}, e.task.typename, e.task.payload, e.task.headers, canonicalOptions(e.all)})
 	return string(identity)
 }
 
-// entryID is that of the entry of a group.
+// entryID returns the ID of the entry in a group.
 func (e *scheduled) entryID(group string) string {
 	return uuid.NewSHA1(entryNamespace, []byte(group+"\x00"+strconv.Itoa(e.ordinal)+"\x00"+e.identity)).String()
 }
 
-// taskID is that of the task of one tick.
+// taskID returns the ID of the task of a tick.
 func (e *scheduled) taskID(tick time.Time) string {
 	return uuid.NewSHA1(entryNamespace, []byte(e.id+"\x00"+strconv.FormatInt(tick.UnixMilli(), 10))).String()
 }
 
-// head is the tick to enqueue next, which may be in the future; zero if there is none.
+// head returns the next tick to enqueue, which may be in the future; zero if there is none.
 func (p *progress) head() time.Time {
 	if len(p.backlog) > 0 {
 		return p.backlog[0]
@@ -124,20 +135,21 @@ func (p *progress) head() time.Time {
 	return p.next
 }
 
-// moveTo says that ticks up to t are over.
+// moveTo marks the ticks up to t as done.
 func (e *scheduled) moveTo(t time.Time) {
 	e.cursor = t
 	e.next = e.schedule.Next(t)
 }
 
-// start begins with the ticks after the cursor, in a term.
+// start starts a term with the ticks after cursor.
 func (e *scheduled) start(term int64, cursor time.Time) {
 	e.progress = progress{term: term, prev: e.prev}
 	e.moveTo(cursor)
 }
 
-// judge does with missed ticks what the policy says. It returns the last one of them; zero if there is none.
-func (e *scheduled) judge() time.Time {
+// applyPolicy applies the policy for missed ticks. It returns the last missed tick; zero if there
+// is none.
+func (e *scheduled) applyPolicy() time.Time {
 	if len(e.backlog) > 0 || e.next.IsZero() || e.next.After(e.gap) {
 		return time.Time{}
 	}
@@ -154,8 +166,8 @@ func (e *scheduled) judge() time.Time {
 	return last
 }
 
-// over says that a tick is.
-func (e *scheduled) over(tick time.Time) {
+// done marks a tick as done.
+func (e *scheduled) done(tick time.Time) {
 	if len(e.backlog) > 0 && e.backlog[0].Equal(tick) {
 		e.backlog = e.backlog[1:]
 	}
@@ -165,28 +177,8 @@ func (e *scheduled) over(tick time.Time) {
 	e.failures, e.retryAt = 0, time.Time{}
 }
 
-// failed puts the next try off.
+// failed delays the next attempt to enqueue a tick.
 func (p *progress) failed(now time.Time) {
 	p.retryAt = now.Add(min(100*time.Millisecond<<min(p.failures, 10), 5*time.Second))
 	p.failures++
-}
-
-// published is the entry as other processes see it.
-func (e *scheduled) published() *wire.SchedulerEntry {
-	printed := &wire.SchedulerEntry{
-		ID: e.id, Spec: e.spec, TaskType: e.task.typename, Payload: e.task.payload, Next: e.head(), Prev: e.prev,
-	}
-	for _, opt := range e.options() {
-		printed.EnqueueOptions = append(printed.EnqueueOptions, opt.String())
-	}
-	return printed
-}
-
-// creation is what the entry's task is made from.
-func (e *scheduled) creation() *wire.SchedulerCreation {
-	c := &wire.SchedulerCreation{Type: e.task.typename, Payload: e.task.payload, Headers: e.task.headers}
-	for _, opt := range e.options() {
-		c.Options = append(c.Options, exactOption(opt))
-	}
-	return c
 }

@@ -1,6 +1,7 @@
 package asynq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -8,63 +9,62 @@ import (
 
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/runner"
-	"github.com/asynq-go/asynq/internal/worker"
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
 const (
-	tickBatch = 100              // entries in one pipeline
-	tickRest  = 10 * time.Second // at most: a clock that is set forward is noticed then
+	tickBatch    = 100              // entries per pipeline
+	maxTickDelay = 10 * time.Second // between two checks, to detect that the clock was set forward
 )
 
-// table lists the loops that run under the scheduler.
+// table returns the loops of the scheduler.
 func (s *Scheduler) table() []runner.Loop {
 	table := []runner.Loop{
 		{Name: "ticks", Stage: stageIntake, Tick: s.tick, Wake: s.wakeTicks},
-		{Name: "scheduler heartbeat", Stage: stageTell, Tick: s.beat, Wake: s.wakeHeartbeat},
+		{Name: "scheduler heartbeat", Stage: stagePresence, Tick: s.beat, Wake: s.wakeHeartbeat},
 	}
 	if s.opts.Group != "" {
-		table = append(table, s.leadLoop())
+		table = append(table, runner.Loop{Name: "lead", Stage: stageWork, Tick: s.lead, Wake: s.wakeLead})
 	}
 	return table
 }
 
-// firing is one tick of an entry on its way to Redis, and what became of it.
+// firing is one tick of an entry that is being enqueued, and its result.
 type firing struct {
 	entry *scheduled
 	tick  time.Time
 	made  *creation
-	order *rdb.Tick // in a group
 	err   error
-	at    time.Time // when it was enqueued, if it was
 }
 
-// tick enqueues what is due.
+// tick enqueues the due ticks.
 func (s *Scheduler) tick(ctx context.Context) (time.Duration, error) {
 	in, leads := s.leads(s.now())
 	if !leads {
 		return runner.UntilWoken, nil
 	}
-	s.recall(ctx, in)
+	s.loadTicks(ctx, in)
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
 	due, next := s.due(in)
 	if len(due) == 0 {
-		return min(max(next.Sub(s.now()), time.Millisecond), tickRest), nil
+		return min(max(next.Sub(s.now()), time.Millisecond), maxTickDelay), nil
 	}
 	s.fire(context.WithoutCancel(ctx), in, due)
 	return 0, nil
 }
 
-// due returns the ticks to enqueue now, at most one of each entry; or, if there are none, when there may be one.
+// due returns the due ticks, at most one per entry, and, if there are none, when the next one may
+// be due.
 func (s *Scheduler) due(in term) (due []*firing, next time.Time) {
 	now := s.now()
-	next = now.Add(tickRest)
-	type judged struct {
+	next = now.Add(maxTickDelay)
+	type missedTicks struct {
 		entry       *scheduled
 		first, last time.Time
 	}
-	var missed []judged
+	var missed []missedTicks
 	s.mu.Lock()
 	for _, e := range s.entries {
 		if len(due) == tickBatch {
@@ -72,20 +72,20 @@ func (s *Scheduler) due(in term) (due []*firing, next time.Time) {
 		}
 		if e.term != in.id {
 			if e.retryAt.After(now) && e.retryAt.Before(next) {
-				next = e.retryAt // of the recall
+				next = e.retryAt // of loadTicks
 			}
 			continue
 		}
 		first := e.next
-		if last := e.judge(); !last.IsZero() {
-			missed = append(missed, judged{e, first, last})
+		if last := e.applyPolicy(); !last.IsZero() {
+			missed = append(missed, missedTicks{e, first, last})
 		}
 		at := e.head()
 		if e.retryAt.After(at) {
 			at = e.retryAt
 		}
 		switch {
-		case e.skipped: // Redis is to be told first
+		case e.skipped: // the cursor must be stored first
 			if e.retryAt.Before(next) {
 				next = e.retryAt
 			}
@@ -98,17 +98,17 @@ func (s *Scheduler) due(in term) (due []*firing, next time.Time) {
 	}
 	s.mu.Unlock()
 	for _, m := range missed {
-		s.log.Warn("ticks of a periodic task were missed", "entry", m.entry.id, "type", m.entry.task.typename,
+		s.log.Warn("periodic task missed ticks", "entry", m.entry.id, "type", m.entry.task.typename,
 			"first", m.first, "last", m.last, "policy", m.entry.missed)
 	}
 	return due, next
 }
 
-// fire enqueues the tasks of ticks, and tells whom it concerns.
+// fire enqueues the tasks of ticks and calls the callbacks.
 func (s *Scheduler) fire(ctx context.Context, in term, due []*firing) {
 	for _, f := range due {
 		if s.opts.PreEnqueueFunc != nil {
-			s.contain("PreEnqueueFunc", func() { s.opts.PreEnqueueFunc(f.entry.task, f.entry.optsCopy()) })
+			callSafely(s.log, "PreEnqueueFunc", func() { s.opts.PreEnqueueFunc(f.entry.task, f.entry.optsCopy()) })
 		}
 		opts := f.entry.opts
 		if !f.entry.namesID {
@@ -118,20 +118,19 @@ func (s *Scheduler) fire(ctx context.Context, in term, due []*firing) {
 		f.made, f.err = newCreation(f.entry.task, opts, s.broker.Keys, s.now())
 	}
 	s.enqueue(ctx, in, due)
-	s.record(ctx, due)
 	s.conclude(in, due)
 	for _, f := range due {
-		s.tell(f)
+		s.report(f)
 	}
 }
 
-// withHeaders returns the options with the headers that the user has for the tick.
+// withHeaders returns opts with the headers that EnqueueHeaders returns.
 func (s *Scheduler) withHeaders(e *scheduled, opts []Option) []Option {
 	if s.opts.EnqueueHeaders == nil {
 		return opts
 	}
 	var headers map[string]string
-	s.contain("EnqueueHeaders", func() { headers = s.opts.EnqueueHeaders(e.task, e.optsCopy()) })
+	callSafely(s.log, "EnqueueHeaders", func() { headers = s.opts.EnqueueHeaders(e.task, e.optsCopy()) })
 	opts = slices.Clone(opts)
 	for key, value := range headers {
 		opts = append(opts, Header(key, value))
@@ -139,55 +138,41 @@ func (s *Scheduler) withHeaders(e *scheduled, opts []Option) []Option {
 	return opts
 }
 
-// enqueue sends the tasks. In a group Redis keeps that their ticks are over.
+// enqueue sends the tasks and adds them to the histories of their entries. In a group, Redis
+// records their ticks as done.
 func (s *Scheduler) enqueue(ctx context.Context, in term, due []*firing) {
 	if current, _ := s.leads(s.now()); current.id == in.id {
-		in = current // the callbacks may have taken some time
+		in = current // the term may have been extended during the callbacks
 	}
 	var orders []*rdb.NewTask
-	var ticks []*rdb.Tick
 	for _, f := range due {
 		if f.err != nil {
 			continue
+		}
+		if s.opts.Group != "" {
+			f.made.order.Tick = &rdb.Tick{Entry: f.entry.id, At: f.tick.UnixMilli(), Deadline: in.deadline}
 		}
 		orders = append(orders, &f.made.order)
-		f.order = &rdb.Tick{Entry: f.entry.id, At: f.tick.UnixMilli(), Deadline: in.deadline, Task: &f.made.order}
-		ticks = append(ticks, f.order)
 	}
-	if s.opts.Group == "" {
-		s.broker.Enqueue(ctx, orders...)
-	} else {
-		s.broker.EnqueueTick(ctx, ticks...)
-	}
+	s.broker.Enqueue(ctx, orders...)
+	var events []rdb.EnqueueEvent
 	for _, f := range due {
 		if f.err != nil {
 			continue
 		}
-		f.err = publicError(f.made.order.Err)
-		f.at = s.now()
-		if s.opts.Group != "" {
-			f.at = time.UnixMilli(f.order.Decided) // the same for whoever hears of it
-		}
-	}
-}
-
-// record adds what was enqueued to the histories of the entries.
-func (s *Scheduler) record(ctx context.Context, due []*firing) {
-	var events []rdb.EnqueueEvent
-	for _, f := range due {
-		if f.err == nil {
-			events = append(events, rdb.EnqueueEvent{Entry: f.entry.id, TaskID: f.made.order.ID, At: f.at})
+		if f.err = publicError(f.made.order.Err); f.err == nil {
+			events = append(events, rdb.EnqueueEvent{Entry: f.entry.id, TaskID: f.made.order.ID, At: s.now()})
 		}
 	}
 	if len(events) == 0 {
 		return
 	}
 	if err := s.broker.RecordEnqueues(ctx, events...); err != nil {
-		s.log.Error("periodic tasks are missing in their history", "error", err)
+		s.log.Error("could not record the history of periodic tasks", "error", err)
 	}
 }
 
-// conclude says which ticks are over.
+// conclude updates the progress of the entries.
 func (s *Scheduler) conclude(in term, due []*firing) {
 	late := false
 	now := s.now()
@@ -197,34 +182,34 @@ func (s *Scheduler) conclude(in term, due []*firing) {
 			f.entry.prev = f.tick
 		}
 		switch {
-		case f.entry.term != in.id: // registered anew meanwhile
+		case f.entry.term != in.id: // the term has changed
 		case errors.Is(f.err, rdb.ErrTickLate):
 			late = true
 		case f.open() && s.opts.Group != "":
 			f.entry.failed(now)
 		default:
-			f.entry.over(f.tick)
+			f.entry.done(f.tick)
 			if s.opts.Group == "" && now.Sub(f.tick) > takeoverWindow {
-				f.entry.gap = now // the process was held up: what came due behind this tick is missed
+				f.entry.gap = now // the process was suspended: ticks after this one are missed
 			}
 		}
 	}
 	s.mu.Unlock()
 	if late {
-		s.resign(in.id)
+		s.endTerm(in.id)
 	}
 }
 
-// open reports whether the tick may still be enqueued: Redis has not decided on it, as far as is known.
+// open reports whether the tick may still have to be enqueued: it is not known to be done.
 func (f *firing) open() bool {
-	return f.err != nil && f.order != nil && !errors.Is(f.err, rdb.ErrTickOver) &&
+	return f.err != nil && f.made != nil && !errors.Is(f.err, rdb.ErrTickOver) &&
 		!errors.Is(f.err, ErrDuplicateTask) && !errors.Is(f.err, ErrTaskIDConflict)
 }
 
-// tell tells the user what became of a tick.
-func (s *Scheduler) tell(f *firing) {
+// report logs the result of a tick and calls the callbacks.
+func (s *Scheduler) report(f *firing) {
 	if errors.Is(f.err, rdb.ErrTickOver) || errors.Is(f.err, rdb.ErrTickLate) {
-		s.log.Debug("another scheduler sees to a tick", "entry", f.entry.id, "tick", f.tick, "error", f.err)
+		s.log.Debug("tick is handled by another scheduler", "entry", f.entry.id, "tick", f.tick, "error", f.err)
 		return
 	}
 	var info *TaskInfo
@@ -232,45 +217,33 @@ func (s *Scheduler) tell(f *firing) {
 		info = f.made.info()
 		s.log.Debug("periodic task enqueued", "entry", f.entry.id, "tick", f.tick, "task", info.ID, "queue", info.Queue)
 	} else {
-		s.log.Error("a periodic task was not enqueued", "entry", f.entry.id, "type", f.entry.task.typename, "tick", f.tick, "error", f.err)
+		s.log.Error("could not enqueue a periodic task", "entry", f.entry.id, "type", f.entry.task.typename, "tick", f.tick, "error", f.err)
 		if s.opts.EnqueueErrorHandler != nil {
-			s.contain("EnqueueErrorHandler", func() { s.opts.EnqueueErrorHandler(f.entry.task, f.entry.optsCopy(), f.err) })
+			callSafely(s.log, "EnqueueErrorHandler", func() { s.opts.EnqueueErrorHandler(f.entry.task, f.entry.optsCopy(), f.err) })
 		}
 	}
 	if s.opts.PostEnqueueFunc != nil {
-		s.contain("PostEnqueueFunc", func() { s.opts.PostEnqueueFunc(info, f.err) })
+		callSafely(s.log, "PostEnqueueFunc", func() { s.opts.PostEnqueueFunc(info, f.err) })
 	}
 }
 
-// contain runs user code, and logs it if that panics.
-func (s *Scheduler) contain(callback string, f func()) {
-	if err := worker.Contain(f); err != nil {
-		s.log.Error("a callback panicked", "callback", callback, "error", err)
-	}
-}
-
-// heartbeat is what the loop of that name remembers.
-type heartbeat struct {
-	published bool
-	last      time.Time
-}
-
-// beatSpacing is how long a change of entries waits for others, to be published with them.
+// beatSpacing is the minimum time between two heartbeats: changes of entries are published
+// together.
 const beatSpacing = time.Second
 
-// beat publishes the entries of a scheduler that enqueues, and withdraws those of one that no longer does.
+// beat publishes the entries, or withdraws them when the scheduler is no longer the leader.
 func (s *Scheduler) beat(ctx context.Context) (time.Duration, error) {
 	now := s.now()
 	if _, leads := s.leads(now); !leads {
-		if s.heartbeat.published {
+		if !s.published.IsZero() {
 			if err := s.broker.WithdrawEntries(ctx, s.process); err != nil {
 				return 0, err
 			}
-			s.heartbeat.published = false
+			s.published = time.Time{}
 		}
 		return s.opts.HeartbeatInterval, nil
 	}
-	if wait := min(beatSpacing, s.opts.HeartbeatInterval) - now.Sub(s.heartbeat.last); s.heartbeat.published && wait > 0 {
+	if wait := min(beatSpacing, s.opts.HeartbeatInterval) - now.Sub(s.published); wait > 0 {
 		return wait, nil
 	}
 	entries, err := s.snapshot()
@@ -280,7 +253,7 @@ func (s *Scheduler) beat(ctx context.Context) (time.Duration, error) {
 	if err := s.broker.PublishEntries(ctx, s.process, entries, 2*s.opts.HeartbeatInterval); err != nil {
 		return 0, err
 	}
-	s.heartbeat = heartbeat{published: true, last: now}
+	s.published = now
 	return s.opts.HeartbeatInterval, nil
 }
 
@@ -290,19 +263,23 @@ func (s *Scheduler) snapshot() ([]rdb.ScheduleEntry, error) {
 	defer s.mu.Unlock()
 	entries := make([]rdb.ScheduleEntry, len(s.entries))
 	for i, e := range s.entries {
-		published := e.published()
+		published := &wire.SchedulerEntry{
+			ID: e.id, Spec: e.spec, TaskType: e.task.typename, Payload: e.task.payload, Next: e.head(), Prev: e.prev,
+		}
 		if published.Next.IsZero() {
-			published.Next = e.schedule.Next(s.now()) // its first term has only just begun
+			published.Next = e.schedule.Next(s.now()) // its first term has just begun
 		}
-		encoded, err := published.Encode()
-		if err != nil {
+		creation := &wire.SchedulerCreation{Type: e.task.typename, Payload: e.task.payload, Headers: e.task.headers}
+		for _, opt := range e.all {
+			published.EnqueueOptions = append(published.EnqueueOptions, opt.String())
+			creation.Options = append(creation.Options, exactOption(opt))
+		}
+		entry, failed := published.Encode()
+		made, err := creation.Encode()
+		if err := cmp.Or(failed, err); err != nil {
 			return nil, err
 		}
-		creation, err := e.creation().Encode()
-		if err != nil {
-			return nil, err
-		}
-		entries[i] = rdb.ScheduleEntry{ID: e.id, Entry: encoded, Creation: creation}
+		entries[i] = rdb.ScheduleEntry{ID: e.id, Entry: entry, Creation: made}
 	}
 	return entries, nil
 }

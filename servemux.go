@@ -12,17 +12,18 @@ import (
 
 // A Handler processes tasks.
 //
-// ProcessTask returns nil when the task is done. On an error or a panic the task is tried again later, until it has
-// used up its retries and is archived. An error that wraps SkipRetry archives it at once; one that wraps RevokeTask
-// drops it: it is neither tried again nor archived.
+// ProcessTask returns nil if the task succeeded. If it returns an error or panics, the task is
+// retried later, or archived if its retries are exhausted. An error that wraps SkipRetry archives
+// the task immediately; an error that wraps RevokeTask deletes it. See also RetryAfter and Snooze.
 //
-// ProcessTask must return soon after ctx ends. It may run for several tasks at once, and more than once for the same
-// task: a task whose outcome was lost with its process runs again.
+// ProcessTask must return soon after ctx ends. It is called concurrently for different tasks. It
+// should be idempotent, because a task runs again if its server crashed before the outcome was
+// stored.
 type Handler interface {
 	ProcessTask(context.Context, *Task) error
 }
 
-// HandlerFunc makes a function a Handler.
+// HandlerFunc adapts a function to a Handler.
 type HandlerFunc func(context.Context, *Task) error
 
 // ProcessTask calls fn(ctx, task).
@@ -30,22 +31,23 @@ func (fn HandlerFunc) ProcessTask(ctx context.Context, task *Task) error {
 	return fn(ctx, task)
 }
 
-// MiddlewareFunc wraps a handler in another, which typically does something before and after it calls the first.
+// MiddlewareFunc returns a handler that wraps the given one, usually to run code before and after
+// it.
 type MiddlewareFunc func(Handler) Handler
 
-// ServeMux hands each task to the handler whose pattern fits its type best.
+// ServeMux is a Handler that calls the handler registered for the type of a task.
 //
-// A pattern fits every type that begins with it, and the longest pattern that fits wins: with "images" and
-// "images:thumbnails" registered, a task of type "images:thumbnails:small" goes to the second and one of type
-// "images:crop" to the first. "" and blanks are no patterns.
+// A pattern matches all types that begin with it, and the longest matching pattern takes
+// precedence: with "images" and "images:thumbnails" registered, the second handles the type
+// "images:thumbnails:small" and the first "images:crop".
 //
-// The zero value is ready for use. All methods may be called at the same time, also while tasks are processed. A
-// ServeMux must not be copied.
+// The zero value is ready for use. A ServeMux is safe for concurrent use, also while tasks are
+// processed. It must not be copied.
 type ServeMux struct {
-	// routes is what lookups read, without a lock. Nil: to be built by the next lookup.
+	// routes is read by lookups without a lock. If nil, the next lookup builds it.
 	routes atomic.Pointer[routeTable]
 
-	mu          sync.Mutex // guards what routes is built from, and the building
+	mu          sync.Mutex // guards the fields below, and the building of routes
 	handlers    map[string]Handler
 	middlewares []MiddlewareFunc
 }
@@ -55,8 +57,8 @@ func NewServeMux() *ServeMux {
 	return new(ServeMux)
 }
 
-// Handle registers handler for pattern. It panics if the pattern is blank or already registered, or the handler nil (or a HandlerFunc or
-// *ServeMux that is).
+// Handle registers handler for pattern. It panics if the pattern is blank or already registered, or
+// if the handler is nil.
 func (mux *ServeMux) Handle(pattern string, handler Handler) {
 	if strings.TrimSpace(pattern) == "" {
 		panic("asynq: invalid pattern")
@@ -76,7 +78,8 @@ func (mux *ServeMux) Handle(pattern string, handler Handler) {
 	mux.routes.Store(nil)
 }
 
-// isNilHandler reports whether there is no handler. Other types than these two may well work as a nil pointer.
+// isNilHandler reports whether handler is nil, or a nil HandlerFunc or *ServeMux. A nil pointer of
+// another type may be a valid handler.
 func isNilHandler(handler Handler) bool {
 	switch h := handler.(type) {
 	case nil:
@@ -90,16 +93,16 @@ func isNilHandler(handler Handler) bool {
 	}
 }
 
-// HandleFunc registers a function as Handle does a handler.
+// HandleFunc registers a function for pattern, like Handle.
 func (mux *ServeMux) HandleFunc(pattern string, handler func(context.Context, *Task) error) {
 	mux.Handle(pattern, HandlerFunc(handler))
 }
 
-// Use adds middlewares around all handlers, registered before or after, and around the one for tasks that no pattern
-// fits. The first middleware ever given is the outermost: it sees a task first and its outcome last.
+// Use adds middleware around all handlers, whether they are registered before or after, and around
+// the handler of tasks without a matching pattern. The first middleware is the outermost.
 //
-// A middleware is called once for each handler, and again after the next Handle or Use, not for each task. It must not
-// call back into the mux, and must not return nil. Use panics if a middleware is nil.
+// A middleware is called once per handler, and again after the next Handle or Use, not once per
+// task. It must not call methods of the ServeMux or return nil. Use panics if a middleware is nil.
 func (mux *ServeMux) Use(mws ...MiddlewareFunc) {
 	for _, mw := range mws {
 		if mw == nil {
@@ -112,8 +115,8 @@ func (mux *ServeMux) Use(mws ...MiddlewareFunc) {
 	mux.routes.Store(nil)
 }
 
-// Handler returns the handler for the type of t, in its middlewares, and the pattern it is registered for. If no
-// pattern fits, the handler is NotFoundHandler, also in the middlewares, and the pattern is "".
+// Handler returns the handler for the type of t, wrapped in the middleware, and its pattern. If no
+// pattern matches, the handler is NotFoundHandler and the pattern is empty.
 func (mux *ServeMux) Handler(t *Task) (h Handler, pattern string) {
 	table := mux.routes.Load()
 	if table == nil {
@@ -123,7 +126,7 @@ func (mux *ServeMux) Handler(t *Task) (h Handler, pattern string) {
 	return r.handler, r.pattern
 }
 
-// ProcessTask hands task to the handler that Handler finds for it, and returns its error.
+// ProcessTask calls the handler that Handler returns for task.
 func (mux *ServeMux) ProcessTask(ctx context.Context, task *Task) error {
 	h, _ := mux.Handler(task)
 	return h.ProcessTask(ctx, task)
@@ -134,13 +137,13 @@ func NotFound(_ context.Context, task *Task) error {
 	return fmt.Errorf("%w %q", ErrHandlerNotFound, task.Type())
 }
 
-// NotFoundHandler returns a Handler that answers every task with NotFound.
+// NotFoundHandler returns a Handler that calls NotFound.
 func NotFoundHandler() Handler { return HandlerFunc(NotFound) }
 
-// routeTable is a ServeMux at one moment, with the middlewares applied. It never changes.
+// routeTable is an immutable snapshot of a ServeMux, with the middleware applied.
 type routeTable struct {
 	byPattern map[string]route
-	lengths   []int // of the patterns, each once, the longest first
+	lengths   []int // distinct lengths of the patterns, in descending order
 	notFound  route
 }
 
@@ -149,7 +152,8 @@ type route struct {
 	handler Handler
 }
 
-// find costs at most one map lookup for each distinct length of a pattern, however many patterns there are.
+// find returns the route of a type. It takes at most one map lookup per distinct length of a
+// pattern.
 func (t *routeTable) find(typename string) route {
 	for _, n := range t.lengths {
 		if n > len(typename) {
@@ -162,12 +166,12 @@ func (t *routeTable) find(typename string) route {
 	return t.notFound
 }
 
-// buildRoutes returns the table for what is registered now, and leaves it for the lookups that follow.
+// buildRoutes returns the table of the registered handlers and stores it for later lookups.
 func (mux *ServeMux) buildRoutes() *routeTable {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
 	if table := mux.routes.Load(); table != nil {
-		return table // another lookup was quicker
+		return table // a concurrent lookup built it
 	}
 	table := &routeTable{
 		byPattern: make(map[string]route, len(mux.handlers)),

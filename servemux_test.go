@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// namedHandler returns an error with its own name, by which a test knows which handler ran.
+// namedHandler returns a handler that returns its name as an error, to identify it.
 func namedHandler(name string) Handler {
 	return HandlerFunc(func(context.Context, *Task) error { return errors.New(name) })
 }
 
-func TestServeMuxPicksTheBestPattern(t *testing.T) {
+func TestServeMuxLongestPattern(t *testing.T) {
 	t.Parallel()
 	mux := NewServeMux()
 	for _, pattern := range []string{"email:", "email:signup", "csv:export", "images", "images:thumbnails", "é"} {
@@ -67,7 +67,7 @@ func TestServeMuxZeroValue(t *testing.T) {
 	}
 	mux.HandleFunc("a", func(context.Context, *Task) error { return nil })
 	if err := mux.ProcessTask(context.Background(), NewTask("a", nil)); err != nil {
-		t.Errorf("a handler registered after a lookup is not found: %v", err)
+		t.Errorf("handler registered after a lookup: %v", err)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestServeMuxPanicsOnMisuse(t *testing.T) {
 				if got := recover(); got != tc.want {
 					t.Errorf("panic %v, want %q", got, tc.want)
 				}
-				// The lock must not be left behind.
+				// The mux must not stay locked.
 				mux.Handle("c", NotFoundHandler())
 			}()
 			tc.misuse(mux)
@@ -117,7 +117,7 @@ func TestServeMuxPanicsOnMisuse(t *testing.T) {
 	}
 }
 
-// traceMiddleware returns a middleware that notes when it is entered and left.
+// traceMiddleware returns a middleware that records when it is entered and left.
 func traceMiddleware(events *[]string, name string) MiddlewareFunc {
 	return func(next Handler) Handler {
 		return HandlerFunc(func(ctx context.Context, task *Task) error {
@@ -137,7 +137,7 @@ func TestMiddlewareOrder(t *testing.T) {
 		mux := NewServeMux()
 		mux.Handle("before", namedHandler("before"))
 		mux.Use(traceMiddleware(&events, "1"), traceMiddleware(&events, "2"))
-		mux.Handler(NewTask("before", nil)) // what is built here must not outlive the next Use
+		mux.Handler(NewTask("before", nil)) // must not be cached beyond the next Use
 		mux.Use(traceMiddleware(&events, "3"))
 		mux.Handle("after", namedHandler("after"))
 
@@ -147,7 +147,7 @@ func TestMiddlewareOrder(t *testing.T) {
 				t.Errorf("%s: error %v, want ErrHandlerNotFound", typename, err)
 			}
 		} else if err == nil || err.Error() != typename {
-			t.Errorf("%s: error %v, want that of the handler", typename, err)
+			t.Errorf("%s: error %v, want the error of the handler", typename, err)
 		}
 		if !slices.Equal(events, want) {
 			t.Errorf("%s: middlewares ran as %v, want %v", typename, events, want)
@@ -157,12 +157,12 @@ func TestMiddlewareOrder(t *testing.T) {
 		h, _ := mux.Handler(NewTask(typename, nil))
 		_ = h.ProcessTask(context.Background(), NewTask(typename, nil))
 		if !slices.Equal(events, want) {
-			t.Errorf("%s: Handler returns one whose middlewares run as %v, want %v", typename, events, want)
+			t.Errorf("%s: middlewares of the result of Handler ran as %v, want %v", typename, events, want)
 		}
 	}
 }
 
-func TestMiddlewareIsAppliedOnceForEachHandler(t *testing.T) {
+func TestMiddlewareIsAppliedOncePerHandler(t *testing.T) {
 	t.Parallel()
 	var applied int
 	mux := NewServeMux()
@@ -178,11 +178,11 @@ func TestMiddlewareIsAppliedOnceForEachHandler(t *testing.T) {
 		mux.Handler(NewTask("none", nil))
 	}
 	if applied != 3 {
-		t.Errorf("the middleware was applied %d times, want 3: two handlers and the one for what is not found", applied)
+		t.Errorf("the middleware was applied %d times, want 3: for two handlers and the not-found handler", applied)
 	}
 }
 
-func TestServeMuxDoesNotAllocate(t *testing.T) { // not parallel: AllocsPerRun counts those of others
+func TestServeMuxDoesNotAllocate(t *testing.T) { // not parallel: AllocsPerRun counts all allocations
 	mux := NewServeMux()
 	mux.Use(func(next Handler) Handler {
 		return HandlerFunc(func(ctx context.Context, task *Task) error { return next.ProcessTask(ctx, task) })
@@ -229,7 +229,7 @@ func TestServeMuxConcurrentUse(t *testing.T) {
 					mux.Use(counting)
 				}
 				if _, got := mux.Handler(NewTask(pattern+"x", nil)); got != pattern {
-					t.Errorf("right after Handle(%q), the pattern is %q", pattern, got)
+					t.Errorf("after Handle(%q), the pattern is %q", pattern, got)
 				}
 			}
 		})
@@ -249,7 +249,7 @@ func TestServeMuxConcurrentUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := calls.Load(), int64(writers*patterns/10); got != want {
-		t.Errorf("%d middlewares ran in the end, want all %d", got, want)
+		t.Errorf("%d middlewares ran at the end, want %d", got, want)
 	}
 }
 
@@ -267,4 +267,33 @@ func BenchmarkServeMux(b *testing.B) {
 			}
 		})
 	}
+}
+
+// FuzzServeMux registers patterns and compares the matching one with a linear search.
+func FuzzServeMux(f *testing.F) {
+	f.Add("a\nab\nabc", "abcd")
+	f.Add("email:\n\n \nemail:welcome", "email:welcome")
+	f.Add("\xff\n\xc3", "\xff\xfe")
+	f.Fuzz(func(t *testing.T, patterns, typename string) {
+		mux := NewServeMux()
+		want := ""
+		var known []string
+		for pattern := range strings.SplitSeq(patterns, "\n") {
+			if strings.TrimSpace(pattern) == "" || slices.Contains(known, pattern) {
+				continue // rejected with a panic
+			}
+			known = append(known, pattern)
+			mux.Handle(pattern, namedHandler(pattern))
+			if strings.HasPrefix(typename, pattern) && len(pattern) > len(want) {
+				want = pattern
+			}
+		}
+		task := NewTask(typename, nil)
+		if _, got := mux.Handler(task); got != want {
+			t.Errorf("type %q is handled by %q, want %q of %q", typename, got, want, known)
+		}
+		if err := mux.ProcessTask(context.Background(), task); want != "" && err.Error() != want {
+			t.Errorf("the handler of %q returned %q", want, err)
+		}
+	})
 }

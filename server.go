@@ -5,244 +5,217 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/asynq-go/asynq/internal/lifecycle"
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/redisopt"
 	"github.com/asynq-go/asynq/internal/runner"
 	"github.com/asynq-go/asynq/internal/wire"
 	"github.com/asynq-go/asynq/internal/worker"
 )
 
-// Server takes tasks from queues and gives them to a handler, many at a time. Tasks that fail are tried again, with growing delays,
-// and in the end archived.
+// Server fetches tasks from queues and calls a handler for each, many at a time. Failed tasks are
+// retried with growing delays, and archived when their retries are exhausted.
 type Server struct {
 	conn    connection
 	broker  *rdb.Broker
 	cfg     Config
+	limits  map[string]int // of the queues, see queueLimits
 	log     *slog.Logger
 	process wire.Process
 
-	mu      sync.Mutex // guards what follows, and is held through start and shutdown
-	state   serverState
+	life lifecycle.Lifecycle
+
+	// Set by Start.
 	started time.Time
 	handler Handler
 	pool    *worker.Pool
 	loops   *runner.Runner
-
-	stateMu sync.Mutex // guards state alone, for those who must not wait for a shutdown
 }
 
-type serverState string
-
-// The states of a server, as the wire format names them.
-const (
-	stateNew     serverState = "new"
-	stateActive  serverState = "active"
-	stateStopped serverState = "stopped"
-	stateClosed  serverState = "closed"
-)
-
-// NewServer returns a server that connects as r says. It panics if r cannot make a connection, or if cfg is invalid; whether Redis
-// answers is not known before Ping.
-func NewServer(r RedisConnOpt, cfg Config) *Server { return newServer(connect(r), cfg) }
-
-// NewServerFromRedisClient returns a server on a connection that stays the caller's to close. It panics if c is nil, or cfg is invalid.
-func NewServerFromRedisClient(c redis.UniversalClient, cfg Config) *Server {
-	return newServer(connectShared(c), cfg)
-}
-
-func newServer(conn connection, cfg Config) *Server {
-	if cfg.Namespace != "" {
-		conn.namespace = mustNamespace(cfg.Namespace)
-	}
+// NewServer returns a server that connects to Redis with the options r. It does not contact Redis
+// before Ping or Start. It panics if r or cfg is invalid.
+func NewServer(r RedisConnOpt, cfg Config) *Server {
 	cfg = cfg.withDefaults()
+	if cfg.Concurrency < manySlots {
+		r = limitPool(r)
+	}
+	if cfg.Namespace != "" {
+		r = WithNamespace(r, cfg.Namespace)
+	}
+	conn := connect(r)
+	limits, err := queueLimits(cfg.QueueConcurrency, cfg.QueueConfigs)
+	if err != nil {
+		panic(err)
+	}
+	log := newSlog(cfg.Logger, cfg.LogLevel)
 	return &Server{
 		conn:    conn,
 		broker:  rdb.New(conn.client, conn.namespace),
 		cfg:     cfg,
-		log:     newSlog(cfg.Logger, cfg.LogLevel),
+		limits:  limits,
+		log:     log,
 		process: newProcess(),
-		state:   stateNew,
+		life:    lifecycle.Lifecycle{Name: "server", ErrClosed: ErrServerClosed, Release: conn.release, Log: log},
 	}
 }
 
-// newProcess names this server or scheduler among all.
+// NewServerFromRedisClient returns a server that uses an existing connection, which the caller
+// remains responsible for closing. It panics if c is nil or cfg is invalid.
+func NewServerFromRedisClient(c redis.UniversalClient, cfg Config) *Server {
+	return NewServer(SharedRedisClient(c), cfg)
+}
+
+// manySlots is the Concurrency from which a server keeps two round trips in flight, so that it may
+// need more than fewConns connections.
+const manySlots = 50
+
+// fewConns is the number of pooled connections of a server to each primary of a Cluster. A round
+// trip, a wake-up and the background loops rarely need more at a moment; if they do, they take
+// turns. The subscription has a connection of its own.
+const fewConns = 3
+
+// limitPool limits the connections to each primary of a Cluster, unless Params or Configure
+// configure the pool.
+func limitPool(r RedisConnOpt) RedisConnOpt {
+	switch opt := r.(type) {
+	case namespaced:
+		opt.inner = limitPool(opt.inner)
+		return opt
+	case clocked:
+		opt.inner = limitPool(opt.inner)
+		return opt
+	case *RedisClusterClientOpt:
+		if opt != nil {
+			return limitPool(*opt)
+		}
+	case RedisClusterClientOpt:
+		return opt.Configure(func(o *redis.ClusterOptions) {
+			if o.PoolSize == 0 && o.MinIdleConns == 0 && o.MaxActiveConns == 0 {
+				o.PoolSize = fewConns
+				redisopt.DisablePipelinePool(o)
+			}
+		})
+	}
+	return r
+}
+
+// newProcess returns a unique identity for a server or scheduler.
 func newProcess() wire.Process {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown-host"
 	}
-	host = strings.ToValidUTF8(host, "\uFFFD") // what is not could not be published
+	host = strings.ToValidUTF8(host, "\uFFFD") // required for publishing
 	return wire.Process{Host: host, PID: os.Getpid(), ID: uuid.NewString()}
 }
 
-// Ping asks Redis for a sign of life. It returns ErrServerClosed after Shutdown.
+// Ping checks the connection to Redis. It returns ErrServerClosed after Shutdown.
 func (srv *Server) Ping() error {
-	if srv.currentState() == stateClosed {
-		return ErrServerClosed
+	if err := srv.life.Err(); err != nil {
+		return err
 	}
 	return srv.broker.Ping(context.Background())
 }
 
-// Run starts the server and waits for a signal of the operating system: TERM and INT shut it down, TSTP (not on Windows) stops it
-// from taking new tasks. It returns after the shutdown, or with the error of Start.
+// Run starts the server and waits for signals: SIGTERM and SIGINT shut it down, SIGTSTP (not on
+// Windows) calls Stop. It returns nil after the shutdown, or the error of Start.
 func (srv *Server) Run(handler Handler) error {
 	if err := srv.Start(handler); err != nil {
 		return err
 	}
-	srv.waitForSignals()
+	lifecycle.WaitForSignal(srv.Stop)
 	srv.Shutdown()
 	return nil
 }
 
-// Start lets the server take tasks and give them to the handler, and returns at once. It fails if the server was started before or the
-// handler is nil, and with ErrServerClosed after Shutdown.
+// Start starts processing tasks with handler in the background. It returns an error if handler is
+// nil or the server was started before, and ErrServerClosed after Shutdown.
 func (srv *Server) Start(handler Handler) error {
 	if isNilHandler(handler) {
 		return errors.New("asynq: server cannot run without a handler")
 	}
-	srv.mu.Lock()
-	defer srv.mu.Unlock()
-	switch srv.state {
-	case stateActive:
-		return errors.New("asynq: the server is already running")
-	case stateStopped:
-		return errors.New("asynq: the server was stopped: shut it down and make a new one")
-	case stateClosed:
-		return ErrServerClosed
-	}
-	srv.handler = handler
-	srv.started = time.Now()
-	srv.setState(stateActive)
-	srv.pool, srv.loops = srv.assemble()
-	srv.log.Info("server started", "concurrency", srv.cfg.Concurrency, "queues", len(srv.cfg.Queues))
-	srv.loops.Start(context.Background())
-	return nil
+	return srv.life.Start(func() error {
+		srv.handler = handler
+		srv.started = time.Now()
+		srv.pool, srv.loops = srv.assemble()
+		srv.log.Info("server started", "concurrency", srv.cfg.Concurrency, "queues", len(srv.cfg.Queues))
+		srv.loops.Start(context.Background())
+		return nil
+	})
 }
 
-// Stop lets the server take no new tasks; those that it has go on. It is no substitute for Shutdown, and needs not come before it.
+// Stop stops fetching new tasks. Active tasks continue. Calling Stop before Shutdown is optional;
+// Stop neither waits for tasks nor releases resources.
 func (srv *Server) Stop() {
-	srv.mu.Lock()
-	defer srv.mu.Unlock()
-	if srv.state == stateActive {
-		srv.setState(stateStopped)
+	srv.life.Stop(func() {
 		srv.pool.StopFetching()
-		srv.log.Info("server takes no new tasks")
-	}
+		srv.log.Info("server stopped fetching tasks")
+	})
 }
 
-// Shutdown ends the server. It waits up to Config.ShutdownTimeout for the handlers at work; the tasks of those that go on go back to
-// the front of their queue, without a used attempt. It is safe to call at any time and more than once.
+// Shutdown shuts the server down. It waits for active tasks for up to Config.ShutdownTimeout, then
+// cancels their contexts and returns the tasks to the front of their queues without using up an
+// attempt. If Redis is unreachable, it takes up to 2 seconds longer. Shutdown may be called more
+// than once; before Start it does nothing.
 func (srv *Server) Shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), srv.cfg.ShutdownTimeout)
 	defer cancel()
-	_ = srv.ShutdownContext(ctx) // what went wrong has been logged
+	_ = srv.ShutdownContext(ctx) // it logs the error
 }
 
-// How long a shutdown takes at most after the handlers have ended or been given up, if Redis does not answer.
+// The time limits of the steps of a shutdown if Redis is unreachable, counted from when the
+// handlers have returned or timed out.
 const (
-	settleTimeout = 3 * time.Second // for outcomes
-	endTimeout    = 2 * time.Second // for loops
+	settleTimeout = 800 * time.Millisecond  // settling tasks
+	stopTimeout   = 1000 * time.Millisecond // stopping loops
+	leaveTimeout  = 1200 * time.Millisecond // withdrawing published state
 )
 
-// ShutdownContext is Shutdown with ctx in place of the ShutdownTimeout. The error says what could not be ended in order: the
-// tasks concerned run again when their leases have ended.
+// ShutdownContext is like Shutdown, but waits for active tasks until ctx ends instead of
+// Config.ShutdownTimeout. It returns an error if the shutdown was incomplete; tasks that could not
+// be settled run again when their leases have expired.
 func (srv *Server) ShutdownContext(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
 	}
-	srv.mu.Lock()
-	defer srv.mu.Unlock()
-	switch srv.state {
-	case stateClosed:
-		return nil
-	case stateNew:
-		srv.setState(stateClosed)
-		return srv.closeConnection()
-	}
-	srv.log.Info("server shuts down")
-	errs := []error{srv.end(ctx)}
-	srv.setState(stateClosed)
-	errs = append(errs, srv.closeConnection())
-	err := errors.Join(errs...)
-	if err != nil {
-		srv.log.Error("the shutdown was not in order", "error", err)
-	} else {
-		srv.log.Info("server ended")
-	}
-	return err
+	return srv.life.Shutdown(func() error { return srv.end(ctx) })
 }
 
-// end stops the loops stage by stage around the end of the handlers.
+// end stops fetching, waits for the handlers, and stops the loops stage by stage.
 func (srv *Server) end(ctx context.Context) error {
 	srv.pool.StopFetching()
-	var errs []error
-	step := func(timeout time.Duration, f func(ctx context.Context) error) {
-		if err := within(timeout, f); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	step(endTimeout, func(ctx context.Context) error { return srv.loops.Stop(ctx, stageIntake) })
-	if srv.pool.Drain(ctx) != nil {
+	err := lifecycle.Within(ctx, stopTimeout, func(ctx context.Context) error { return srv.loops.Stop(ctx, stageIntake) })
+	drained := srv.pool.Drain(ctx) == nil
+	var steps lifecycle.Steps
+	if !drained {
 		srv.pool.Abort()
-		step(settleTimeout, func(ctx context.Context) error {
+		steps.Run(settleTimeout, func(ctx context.Context) error {
 			if srv.pool.Drain(ctx) != nil {
-				return fmt.Errorf("asynq: %d tasks are not settled", srv.pool.Open())
+				return fmt.Errorf("asynq: %d tasks could not be settled", srv.pool.Open())
 			}
 			return nil
 		})
 	}
-	step(endTimeout, srv.loops.StopAll)
-	step(endTimeout, srv.pool.PassMarkers)
-	step(endTimeout, func(ctx context.Context) error { return srv.broker.Withdraw(ctx, srv.process) })
+	steps.Run(stopTimeout, srv.loops.StopAll)
+	steps.Run(leaveTimeout, srv.leave(srv.pool, srv.process))
 	srv.pool.Close()
-	return errors.Join(errs...)
+	return errors.Join(err, steps.Err())
 }
 
-// within waits for f no longer than the timeout: commands to a Redis that does not answer end by their own timeouts, which are longer.
-func within(timeout time.Duration, f func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- f(ctx) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("asynq: Redis did not answer within %v: %w", timeout, ctx.Err())
+// leave returns a step that passes the wake markers of the pool's queues on to other servers, and
+// withdraws the published state of processes.
+func (srv *Server) leave(pool *worker.Pool, processes ...wire.Process) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		passed := make(chan error, 1)
+		go func() { passed <- pool.PassMarkers(ctx) }()
+		err := srv.broker.Withdraw(ctx, processes...)
+		return errors.Join(<-passed, err)
 	}
 }
-
-func (srv *Server) closeConnection() error {
-	if srv.conn.shared {
-		return nil
-	}
-	if err := srv.conn.client.Close(); err != nil {
-		return fmt.Errorf("asynq: closing the connection: %w", err)
-	}
-	return nil
-}
-
-// setState changes the state. The caller holds mu.
-func (srv *Server) setState(s serverState) {
-	srv.stateMu.Lock()
-	defer srv.stateMu.Unlock()
-	srv.state = s
-}
-
-func (srv *Server) currentState() serverState {
-	srv.stateMu.Lock()
-	defer srv.stateMu.Unlock()
-	return srv.state
-}
-
-// queueNames lists the queues, in a fixed order.
-func (srv *Server) queueNames() []string { return slices.Sorted(maps.Keys(srv.cfg.Queues)) }

@@ -13,9 +13,11 @@ import (
 
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/wire"
+	"github.com/asynq-go/asynq/internal/worker"
 )
 
-// Task is a unit of work: a type, by which a handler is found, and a payload for it. It does not change once made.
+// Task is a unit of work: a type, which selects the handler, and a payload for it. A Task is
+// immutable.
 type Task struct {
 	typename string
 	payload  []byte
@@ -24,142 +26,99 @@ type Task struct {
 	result   *ResultWriter
 }
 
-// NewTask makes a task. The options are defaults: those given to Enqueue override them. The payload is not copied; it may be any bytes,
-// of which Redis takes up to 512 MB. Enqueue refuses a type that is blank or not UTF-8.
+// NewTask returns a task with default options, which the options of Enqueue override. The payload
+// may contain any bytes, up to the 512 MB that Redis accepts; it is not copied. Nil options are
+// ignored. Enqueue returns an error if typename is blank or not valid UTF-8.
 func NewTask(typename string, payload []byte, opts ...Option) *Task {
-	return &Task{typename: typename, payload: payload, opts: slices.Clone(opts)}
+	return &Task{typename: typename, payload: payload, opts: withoutNil(opts)}
 }
 
-// NewTaskWithHeaders makes a task that carries headers beside its payload: small facts for middleware, such as a trace ID. The
-// headers are copied, the payload is not.
+// NewTaskWithHeaders is like NewTask with headers: metadata for middleware, such as a trace ID. The
+// headers are copied.
 func NewTaskWithHeaders(typename string, payload []byte, headers map[string]string, opts ...Option) *Task {
 	t := NewTask(typename, payload, opts...)
 	t.headers = maps.Clone(headers)
 	return t
 }
 
-// Type returns the type, by which a handler is found; "" for a nil Task.
-func (t *Task) Type() string {
+// orZero returns t, or the zero value if t is nil.
+func (t *Task) orZero() *Task {
 	if t == nil {
-		return ""
+		return &Task{}
 	}
-	return t.typename
+	return t
 }
 
-// Payload returns the payload; nil for a nil Task. It is the task's own: a handler that changes it changes what others see of this Task.
-func (t *Task) Payload() []byte {
-	if t == nil {
-		return nil
-	}
-	return t.payload
-}
+// Type returns the type of the task. It is empty for a nil Task.
+func (t *Task) Type() string { return t.orZero().typename }
 
-// Headers returns a copy of the headers; nil if there are none.
-func (t *Task) Headers() map[string]string {
-	if t == nil {
-		return nil
-	}
-	return maps.Clone(t.headers)
-}
+// Payload returns the payload without copying it; callers must not modify it. It is nil for a nil
+// Task.
+func (t *Task) Payload() []byte { return t.orZero().payload }
 
-// Options returns a copy of the options that the task was made with.
-func (t *Task) Options() []Option {
-	if t == nil {
-		return nil
-	}
-	return slices.Clone(t.opts)
-}
+// Headers returns the headers without copying them; nil if there are none. Entries added to the map
+// before the task is enqueued are enqueued with it, as tracing libraries do. If the task was
+// created with an empty map, Headers returns it; the handler receives nil.
+func (t *Task) Headers() map[string]string { return t.orZero().headers }
 
-// ResultWriter returns a writer for the task's result. It is nil unless the task was given to a handler.
-func (t *Task) ResultWriter() *ResultWriter {
-	if t == nil {
-		return nil
-	}
-	return t.result
-}
+// Options returns a copy of the options of NewTask.
+func (t *Task) Options() []Option { return slices.Clone(t.orZero().opts) }
 
-// TaskState is where a task is in its life.
+// ResultWriter returns a writer for the result of the task. It is nil unless the task was passed to
+// a Handler or returned by Lease.Task.
+func (t *Task) ResultWriter() *ResultWriter { return t.orZero().result }
+
+// TaskState is the state of a task in its queue.
 type TaskState int
 
 // The states of a task.
 const (
-	// TaskStateActive: a handler works on it.
-	TaskStateActive = TaskState(wire.StateActive)
+	// TaskStateActive: a worker processes it.
+	TaskStateActive TaskState = TaskState(wire.StateActive)
 	// TaskStatePending: it waits for a free worker.
-	TaskStatePending = TaskState(wire.StatePending)
-	// TaskStateScheduled: it waits for its time.
-	TaskStateScheduled = TaskState(wire.StateScheduled)
-	// TaskStateRetry: its last attempt failed, and it waits for the next one.
-	TaskStateRetry = TaskState(wire.StateRetry)
-	// TaskStateArchived: it is kept, but not processed unless somebody says so.
-	TaskStateArchived = TaskState(wire.StateArchived)
-	// TaskStateCompleted: it succeeded, and is kept until its retention is over.
-	TaskStateCompleted = TaskState(wire.StateCompleted)
-	// TaskStateAggregating: it waits in a group to be aggregated with others.
-	TaskStateAggregating = TaskState(wire.StateAggregating)
+	TaskStatePending TaskState = TaskState(wire.StatePending)
+	// TaskStateScheduled: it waits until the time set with ProcessAt or ProcessIn.
+	TaskStateScheduled TaskState = TaskState(wire.StateScheduled)
+	// TaskStateRetry: its last attempt failed, and it waits until the next one.
+	TaskStateRetry TaskState = TaskState(wire.StateRetry)
+	// TaskStateArchived: its retries are exhausted, or it was archived. It is not processed unless
+	// Inspector.RunTask is called.
+	TaskStateArchived TaskState = TaskState(wire.StateArchived)
+	// TaskStateCompleted: it succeeded, and is kept until its retention has passed.
+	TaskStateCompleted TaskState = TaskState(wire.StateCompleted)
+	// TaskStateAggregating: it waits in a group for its aggregation.
+	TaskStateAggregating TaskState = TaskState(wire.StateAggregating)
 )
 
-// String returns the state's name in lower case.
+// String returns the name of the state in lower case.
 func (s TaskState) String() string { return wire.State(s).String() }
 
-// TaskInfo is what is known of a task in a queue.
+// TaskInfo describes a task in a queue.
 type TaskInfo struct {
-	// ID of the task, unique in its queue.
-	ID string
+	ID      string            // unique within the queue
+	Queue   string            // name of the queue
+	Type    string            // type of the task, which selects the handler
+	Payload []byte            // payload of the task
+	Headers map[string]string // metadata of the task; nil if it has none
+	State   TaskState         // state of the task
 
-	// Queue that the task is in.
-	Queue string
+	MaxRetry     int       // maximum number of retries
+	Retried      int       // number of retries so far, including one that is pending
+	LastErr      string    // error text of the last failed attempt; empty if none failed
+	LastFailedAt time.Time // when the last failed attempt ended; zero if none failed
 
-	// Type of the task, by which a handler is found.
-	Type string
-
-	// Payload for the handler.
-	Payload []byte
-
-	// Headers that travel with the payload.
-	Headers map[string]string
-
-	// State of the task.
-	State TaskState
-
-	// MaxRetry is how many failed attempts the task may have after its first.
-	MaxRetry int
-
-	// Retried is how many attempts have failed and been followed, or will be, by another.
-	Retried int
-
-	// LastErr is the text of the error of the last failed attempt.
-	LastErr string
-
-	// LastFailedAt is when the last failed attempt ended; zero if none failed.
-	LastFailedAt time.Time
-
-	// Timeout is how long an attempt may take, in whole seconds; zero if there is no limit.
-	Timeout time.Duration
-
-	// Deadline is when an attempt must end; zero if there is none.
-	Deadline time.Time
-
-	// Group that the task waits in; empty if none.
-	Group string
-
-	// NextProcessAt is when the task is to be processed; zero if it is not to be.
-	NextProcessAt time.Time
-
-	// IsOrphaned says that the task is active, but no worker holds its lease.
-	IsOrphaned bool
-
-	// Retention is how long the task is kept after it succeeded.
-	Retention time.Duration
-
-	// CompletedAt is when the task succeeded; zero if it has not.
-	CompletedAt time.Time
-
-	// Result that the handler wrote.
-	Result []byte
+	Timeout       time.Duration // time limit of an attempt, in whole seconds; zero means no limit
+	Deadline      time.Time     // when an attempt must end; zero means never
+	Group         string        // group of the task; empty if it has none
+	NextProcessAt time.Time     // when the task is due; zero if it is not going to be processed
+	IsOrphaned    bool          // whether the task is active without a valid lease
+	IsRepeated    bool          // returned by Enqueue: an earlier call with its IdempotencyKey created it
+	Retention     time.Duration // how long the task is kept after it succeeds
+	CompletedAt   time.Time     // when the task succeeded; zero if it has not yet
+	Result        []byte        // what the handler wrote to the ResultWriter; nil if nothing
 }
 
-// newTaskInfo describes a task by its message.
+// newTaskInfo returns the TaskInfo of a message.
 func newTaskInfo(msg *wire.TaskMessage, state TaskState, next time.Time, result []byte) *TaskInfo {
 	return &TaskInfo{
 		ID:            msg.ID,
@@ -182,7 +141,7 @@ func newTaskInfo(msg *wire.TaskMessage, state TaskState, next time.Time, result 
 	}
 }
 
-// unixTime reads a time of the wire format, where 0 is none.
+// unixTime converts a time of the wire format, where 0 means none.
 func unixTime(s int64) time.Time {
 	if s == 0 {
 		return time.Time{}
@@ -190,7 +149,8 @@ func unixTime(s int64) time.Time {
 	return time.Unix(s, 0)
 }
 
-// wireSeconds reads a length of time of the wire format. What a time.Duration cannot hold counts as the longest that it can.
+// wireSeconds converts a duration of the wire format. It clamps values that a time.Duration cannot
+// hold.
 func wireSeconds(s int64) time.Duration {
 	const most = int64(math.MaxInt64 / time.Second)
 	switch {
@@ -203,15 +163,14 @@ func wireSeconds(s int64) time.Duration {
 	}
 }
 
-// creation is a task about to be made: what the broker needs, and what Enqueue returns.
+// creation is a task to enqueue: the broker's input, and the TaskInfo that Enqueue returns.
 type creation struct {
 	order rdb.NewTask
-	msg   *wire.TaskMessage
-	state TaskState
-	next  time.Time
+	msg   wire.TaskMessage
+	next  time.Time // when it is due, to the nanosecond
 }
 
-// newCreation turns a task and its options into a wire message and the order to make it. Options given to Enqueue come last.
+// newCreation validates a task and encodes it. opts override the options of the task.
 func newCreation(t *Task, opts []Option, keys func(queue string) wire.Queue, now time.Time) (*creation, error) {
 	if t == nil {
 		return nil, errors.New("asynq: task must not be nil")
@@ -223,7 +182,7 @@ func newCreation(t *Task, opts []Option, keys func(queue string) wire.Queue, now
 	if err != nil {
 		return nil, err
 	}
-	c := &creation{msg: &wire.TaskMessage{
+	c := &creation{msg: wire.TaskMessage{
 		ID:        o.taskID,
 		Type:      t.typename,
 		Payload:   t.payload,
@@ -240,18 +199,14 @@ func newCreation(t *Task, opts []Option, keys func(queue string) wire.Queue, now
 	if c.msg.Timeout == 0 && c.msg.Deadline == 0 {
 		c.msg.Timeout = ceilSeconds(defaultTimeout)
 	}
-	c.order = rdb.NewTask{ID: o.taskID, Queue: o.queue, Group: o.group}
+	c.order = rdb.NewTask{ID: o.taskID, Queue: o.queue, Group: o.group, Once: o.once}
 	if o.taskID == "" {
 		id := uuid.NewString()
-		c.msg.ID, c.order.ID = id, id
+		c.msg.ID, c.order.ID, c.order.RandomID = id, id, true
 	}
-	c.state, c.next = TaskStatePending, now
-	switch {
-	case o.processAt.After(now):
-		c.state, c.next = TaskStateScheduled, o.processAt
-		c.order.ProcessAt = ceilUnix(o.processAt)
-	case o.group != "":
-		c.state, c.next = TaskStateAggregating, time.Time{}
+	c.next = now
+	if o.processAt.After(now) {
+		c.next, c.order.ProcessAt = o.processAt, ceilUnix(o.processAt)
 	}
 	if o.uniqueTTL > 0 {
 		c.msg.UniqueKey = keys(o.queue).Unique(t.typename, t.payload)
@@ -264,12 +219,25 @@ func newCreation(t *Task, opts []Option, keys func(queue string) wire.Queue, now
 	return c, nil
 }
 
-// info is what Enqueue returns of a task that was made.
-func (c *creation) info() *TaskInfo { return newTaskInfo(c.msg, c.state, c.next, nil) }
+// info returns the initial state of the task.
+func (c *creation) info() *TaskInfo {
+	switch {
+	case c.order.ProcessAt > 0:
+		return newTaskInfo(&c.msg, TaskStateScheduled, c.next, nil)
+	case c.order.Group != "":
+		return newTaskInfo(&c.msg, TaskStateAggregating, time.Time{}, nil)
+	default:
+		return newTaskInfo(&c.msg, TaskStatePending, c.next, nil)
+	}
+}
 
-// mergeHeaders returns the headers of the task and of the options; the latter win.
+// repeated reports whether another task was created with the idempotency key before.
+func (c *creation) repeated() bool { return c.order.Once != nil && c.order.Once.FirstID != c.order.ID }
+
+// mergeHeaders returns the headers of the task and of the options, which take precedence. It
+// returns nil if both are nil.
 func mergeHeaders(task, opts map[string]string) map[string]string {
-	if len(task)+len(opts) == 0 {
+	if task == nil && opts == nil {
 		return nil
 	}
 	all := make(map[string]string, len(task)+len(opts))
@@ -278,21 +246,67 @@ func mergeHeaders(task, opts map[string]string) map[string]string {
 	return all
 }
 
-// ceilSeconds rounds a duration up to whole seconds, so that a short one does not become none.
+// ceilSeconds rounds a duration up to whole seconds, so that it does not become zero. The result
+// fits a time.Duration.
 func ceilSeconds(d time.Duration) int64 {
 	s := int64(d / time.Second)
-	if d%time.Second > 0 {
+	if d%time.Second > 0 && s < math.MaxInt64/int64(time.Second) {
 		s++
 	}
 	return s
 }
 
-// ceilUnix is a time in unix seconds, rounded up: what waits for it never runs early.
+// ceilUnix returns a time in Unix seconds, rounded up, so that no task runs early.
 func ceilUnix(t time.Time) int64 {
-	const last = 1<<63 - 62_135_596_801 // that a time.Time can hold
+	const last = 1<<63 - 62_135_596_801 // of time.Time
 	s := t.Unix()
 	if t.Nanosecond() > 0 && s != last {
 		s++
 	}
 	return s
+}
+
+// ResultWriter writes the result of a task to Redis. The result is kept as long as the task, see
+// Retention.
+type ResultWriter struct {
+	attempt *worker.Attempt
+}
+
+var errNoResult = errors.New("asynq: only a task that was given to a handler by a server can have a result")
+
+// TaskID returns the ID of the task. It is empty for a nil ResultWriter.
+func (w *ResultWriter) TaskID() string {
+	if w == nil || w.attempt == nil {
+		return ""
+	}
+	return w.attempt.Message.ID
+}
+
+// Write replaces the result with data. Results may have up to 512 MB.
+//
+// In a Handler, a result of up to 64 kB is stored within about a millisecond after Write has
+// returned, together with those of other tasks, or with the outcome of the task if the handler
+// returns earlier; if Redis is unreachable, it is stored when Redis is back. Flush waits for it.
+// Write returns when a larger result, or that of a Lease, is stored.
+//
+// Write returns ErrLeaseExpired if the server no longer holds the task, as far as it knows: a
+// result that Redis rejected for this reason cancels the context of the handler. It returns an
+// error if w is nil, as it is for tasks that were not received from a queue.
+func (w *ResultWriter) Write(data []byte) (n int, err error) {
+	if w == nil || w.attempt == nil {
+		return 0, errNoResult
+	}
+	if err := w.attempt.WriteResult(data); err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}
+
+// Flush waits until the last result is stored, so that others can read it while the handler still
+// runs. It returns the error of storing it, as Write does for large results.
+func (w *ResultWriter) Flush() error {
+	if w == nil || w.attempt == nil {
+		return errNoResult
+	}
+	return w.attempt.FlushResult()
 }

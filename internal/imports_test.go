@@ -1,4 +1,4 @@
-// Package internal_test holds what no single package can: the directions of the imports.
+// Package internal_test checks which packages import which.
 package internal_test
 
 import (
@@ -21,10 +21,10 @@ type sourceFile struct {
 	path    string // from the root of the repository, with slashes
 	imports []string
 	test    bool
-	foreign bool // of a module that is not the root's
+	foreign bool // belongs to another module than the root
 }
 
-// dir is the directory of the file, "." for the root.
+// dir returns the directory of the file, "." for the root.
 func (f *sourceFile) dir() string { return path.Dir(f.path) }
 
 // within reports whether the file is in a directory or below it.
@@ -110,20 +110,38 @@ func parse(name, rel string) (*sourceFile, error) {
 	return f, nil
 }
 
-// mayImport says for each internal package which others it may import. The root may import them all.
+// mayImport lists the packages that each internal package may import. The root may import all of
+// them.
 var mayImport = map[string][]string{
+	"internal/batch":     {},
 	"internal/wire":      {},
+	"internal/prose":     {},
 	"internal/runner":    {},
 	"internal/timetable": {},
-	"internal/rdb":       {"internal/wire"},
-	"internal/worker":    {"internal/rdb", "internal/wire"},
-	"internal/loops":     {"internal/rdb", "internal/wire"},
+	"internal/redisopt":  {},
+	"internal/lifecycle": {},
+	"internal/script":    {"internal/wire"},
+	"internal/rdb":       {"internal/redisopt", "internal/script", "internal/wire"},
+	"internal/inspect":   {"internal/rdb", "internal/script", "internal/wire"},
+	"internal/rdbcheck":  {"internal/script", "internal/wire"},
+	"internal/worker":    {"internal/batch", "internal/rdb", "internal/script", "internal/wire"},
+	"internal/loops":     {"internal/rdb", "internal/script", "internal/wire"},
 	"internal/proctest":  {},
-	"internal/redistest": {"internal/proctest", "internal/rdb", "internal/wire"},
+	"internal/redistest": {"internal/proctest", "internal/rdb", "internal/rdbcheck", "internal/script", "internal/wire"},
+	"internal/testenv":   {".", "internal/rdb", "internal/rdbcheck", "internal/redistest", "internal/wire"},
+	"internal/guarantee": {},
+	"internal/hostile":   {},
 }
 
-// testsMayImport is what test files of internal packages may import beyond that.
-var testsMayImport = []string{"internal/proctest", "internal/redistest", "internal/runner"}
+// blackBoxMayImport lists what the tests of internal/guarantee and internal/hostile may import in
+// addition.
+var blackBoxMayImport = []string{"internal/rdb", "internal/testenv", "internal/wire"}
+
+// testsMayImport lists what the tests of internal packages may import in addition.
+var testsMayImport = []string{
+	".", "internal/inspect", "internal/proctest", "internal/rdb", "internal/rdbcheck", "internal/redistest", "internal/runner",
+	"internal/script", "x/doctor",
+}
 
 func TestImportsPointOneWay(t *testing.T) {
 	seen := make(map[string]bool)
@@ -133,29 +151,42 @@ func TestImportsPointOneWay(t *testing.T) {
 		}
 		allowed, ok := mayImport[f.dir()]
 		if !ok {
-			t.Errorf("%s: nothing says what its package may import", f.path)
+			t.Errorf("%s: mayImport has no entry for its package", f.path)
 			continue
 		}
 		seen[f.dir()] = true
+		if f.test {
+			allowed = slices.Concat(allowed, testsMayImport)
+			if f.within("internal/guarantee") || f.within("internal/hostile") {
+				allowed = slices.Concat(allowed, blackBoxMayImport)
+			}
+		}
 		for _, imported := range f.own() {
 			itself := f.test && imported == f.dir()
-			if !itself && !slices.Contains(allowed, imported) && (!f.test || !slices.Contains(testsMayImport, imported)) {
+			if !itself && !slices.Contains(allowed, imported) {
 				t.Errorf("%s must not import %s", f.path, imported)
 			}
 		}
 	}
 	for dir := range mayImport {
 		if !seen[dir] {
-			t.Errorf("there is no package %s", dir)
+			t.Errorf("package %s does not exist", dir)
 		}
 	}
 }
 
-// othersTestsMayImport are tools for the tests, and the benchmarks, of the other modules.
+// othersTestsMayImport lists the tools for the tests and benchmarks of the other modules.
 var othersTestsMayImport = []string{"internal/proctest"}
 
-// What is built on the library uses what users can use.
-func TestNobodyElseImportsInternals(t *testing.T) {
+// doctorMayImport lists what x/doctor may import in addition, because it checks and repairs keys.
+// doctorTestsMayImport is for its tests.
+var (
+	doctorMayImport      = []string{"internal/script", "internal/wire"}
+	doctorTestsMayImport = []string{"internal/inspect", "internal/rdb", "internal/rdbcheck", "internal/redistest", "internal/testenv"}
+)
+
+// Packages and programs that use the library import only what users can import.
+func TestOnlyCoreImportsInternals(t *testing.T) {
 	found := false
 	for _, f := range sources(t) {
 		if !f.foreign && !f.within("x") && !f.within("examples") {
@@ -163,28 +194,32 @@ func TestNobodyElseImportsInternals(t *testing.T) {
 		}
 		found = true
 		for _, imported := range f.own() {
-			tool := (f.test || f.within("x/bench")) && slices.Contains(othersTestsMayImport, imported)
-			if strings.HasPrefix(imported+"/", "internal/") && !tool {
+			tool := (f.test || f.within("test/bench") || f.within("x/cmd/asynq/internal/acltest")) && slices.Contains(othersTestsMayImport, imported)
+			doctor := f.within("x/doctor") &&
+				(slices.Contains(doctorMayImport, imported) || f.test && slices.Contains(doctorTestsMayImport, imported))
+			if strings.HasPrefix(imported+"/", "internal/") && !tool && !doctor {
 				t.Errorf("%s must not import %s", f.path, imported)
 			}
 		}
 	}
 	if !found {
-		t.Error("there are no examples")
+		t.Error("found no packages outside the core")
 	}
 }
 
-// testTools are packages for tests. They may import each other, and testing.
-var testTools = []string{"internal/proctest", "internal/redistest", "x/asynqtest"}
+// testTools lists packages for tests. They may import each other and testing.
+var testTools = []string{
+	"internal/proctest", "internal/rdbcheck", "internal/redistest", "internal/testenv", "x/asynqtest", "x/cmd/asynq/internal/acltest",
+}
 
-// Tools for tests do not get into programs.
+// Programs must not contain test tools.
 func TestOnlyTestsImportTestTools(t *testing.T) {
 	for _, f := range sources(t) {
 		if f.test || slices.ContainsFunc(testTools, f.within) {
 			continue
 		}
 		for _, imported := range f.own() {
-			harness := f.within("x/bench") && imported == "internal/proctest"
+			harness := f.within("test/bench") && imported == "internal/proctest"
 			if slices.Contains(testTools, imported) && !harness {
 				t.Errorf("%s must not import %s", f.path, imported)
 			}
@@ -195,7 +230,8 @@ func TestOnlyTestsImportTestTools(t *testing.T) {
 	}
 }
 
-// dependencies are the modules that the root module may use directly.
+// dependencies lists the modules that the root module may import directly. Tests, test helpers and
+// examples may also import testDependencies.
 var (
 	dependencies = []string{
 		"github.com/google/uuid",
@@ -218,7 +254,7 @@ func TestDependencies(t *testing.T) {
 			continue
 		}
 		allowed := dependencies
-		if f.test || f.within("internal/redistest") {
+		if f.test || f.within("internal/redistest") || f.within("internal/testenv") || f.within("x/asynqtest") || f.within("examples") {
 			allowed = slices.Concat(dependencies, testDependencies)
 		}
 		for _, imported := range f.others() {

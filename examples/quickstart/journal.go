@@ -9,7 +9,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// counts says how the tasks of a run fared.
+// counts holds the outcomes of a run.
 type counts struct {
 	enqueued   int // accepted by Redis
 	duplicates int // refused as duplicates
@@ -20,7 +20,7 @@ type counts struct {
 	withResult int // completed tasks that hold a result
 }
 
-// expected is the outcome of a tour in which all goes well.
+// expected holds the outcomes of a successful run.
 var expected = counts{
 	enqueued: 5, duplicates: 1, processed: 6, failed: 1, retried: 1, succeeded: 5, withResult: 1,
 }
@@ -55,7 +55,8 @@ func (c counts) rows() []row {
 	}
 }
 
-// A journal prints what happens, a line each with the time since the start, and counts it. One goroutine uses it.
+// A journal prints one line for each event, with the time since the start, and counts the events.
+// It is not safe for concurrent use.
 type journal struct {
 	out   io.Writer
 	start time.Time
@@ -97,7 +98,7 @@ func (j *journal) handle(e event) {
 	j.got.processed++
 	if e.err != nil {
 		j.got.failed++
-		j.line("failed", e.task.Type(), fmt.Sprintf("%s: %v; again in %v", attempt, e.err, retryDelay))
+		j.line("failed", e.task.Type(), fmt.Sprintf("%s: %v; retry in %v", attempt, e.err, retryDelay))
 		return
 	}
 	j.got.succeeded++

@@ -1,14 +1,14 @@
-// Quickstart is a tour of the task queue in one program: it enqueues a few tasks, processes them, and prints what
-// happens to each. It needs nothing but Go:
+// Command quickstart shows the task queue in one program: it enqueues a few tasks, processes them,
+// and prints each step. It needs only Go:
 //
 //	go run ./examples/quickstart
 //
-// The tasks live in a Redis that is embedded in the program. To use a real one, name it:
+// The tasks are stored in a Redis that is embedded in the program. To use a real one, set its URL:
 //
 //	REDIS_URL=redis://127.0.0.1:6379 go run ./examples/quickstart
 //
-// On a shared Redis the tour disturbs nobody: each run has a namespace of its own, and deletes its queues.
-// It ends by itself in a few seconds, with status 1 if the tasks did not fare as they should.
+// On a shared Redis, each run uses a namespace of its own and deletes it at the end. The program
+// exits after a few seconds, with status 1 if a task had an unexpected outcome.
 package main
 
 import (
@@ -24,9 +24,10 @@ import (
 )
 
 const (
-	// maxDuration ends the tour, whatever is still missing. A good run takes about three seconds.
+	// maxDuration bounds a run. A successful one takes about three seconds.
 	maxDuration = 15 * time.Second
-	// shutdownTimeout bounds the wait for handlers at the end; they have all returned by then in a good run.
+	// shutdownTimeout bounds the wait for handlers at the end. In a successful run, all have
+	// returned by then.
 	shutdownTimeout = 2 * time.Second
 	retryDelay      = time.Second
 	scheduleDelay   = 2 * time.Second
@@ -44,7 +45,7 @@ func main() {
 	}
 }
 
-// run is the tour: enqueue, process, look at what came out.
+// run enqueues the tasks, processes them and checks the outcomes.
 func run(ctx context.Context) error {
 	redis, err := connect()
 	if err != nil {
@@ -57,7 +58,7 @@ func run(ctx context.Context) error {
 	inspector := asynq.NewInspector(redis.opt)
 	defer inspector.Close()
 
-	// First the tasks: they wait in Redis until a server comes.
+	// First the tasks: they wait in Redis until a server fetches them.
 	client := asynq.NewClient(redis.opt)
 	defer client.Close()
 	enqueued, err := enqueueAll(ctx, client, log)
@@ -65,7 +66,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 
-	// Then the server. It fetches from three queues by weight, and runs up to four handlers at once.
+	// Then the server. It fetches from three queues by weight, and runs up to four handlers at
+	// once.
 	events := make(chan event, 16)
 	server := asynq.NewServer(redis.opt, asynq.Config{
 		Concurrency:              4,
@@ -79,7 +81,8 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("start the server: %w", err)
 	}
 	waitErr := awaitSuccesses(ctx, events, enqueued, log)
-	// Shutdown returns when the outcome of each finished task is in Redis: from here on the inspector sees it.
+	// Shutdown returns when Redis has the outcome of each finished task, so that the inspector
+	// sees it.
 	server.Shutdown()
 	if waitErr != nil {
 		return waitErr
@@ -92,7 +95,7 @@ func run(ctx context.Context) error {
 	return log.got.check()
 }
 
-// enqueueAll enqueues the tasks of the tour and returns how many were accepted.
+// enqueueAll enqueues the tasks and returns the number of accepted ones.
 func enqueueAll(ctx context.Context, client *asynq.Client, log *journal) (int, error) {
 	welcome := newTask(typeWelcome, email{To: "ada@example.com", Subject: "Welcome"})
 	invoice := newTask(typeInvoice, email{To: "bob@example.com", Subject: "Your invoice"})
@@ -142,7 +145,7 @@ func awaitSuccesses(ctx context.Context, events <-chan event, n int, log *journa
 func readResult(inspector *asynq.Inspector, log *journal) error {
 	info, err := inspector.GetTaskInfo(queueLow, reportID)
 	if err != nil {
-		return fmt.Errorf("look at the report: %w", err)
+		return fmt.Errorf("read the report: %w", err)
 	}
 	log.result(info)
 	return nil

@@ -16,8 +16,8 @@ type event struct {
 
 // announce returns a middleware that reports the start and the end of each attempt on events.
 //
-// Handlers run at the same time on many goroutines. The channel puts their reports in one order, and the goroutine at
-// its other end is the only one that prints and counts.
+// Handlers run at the same time on many goroutines. The channel puts their reports in one order,
+// and the goroutine at its other end is the only one that prints and counts.
 func announce(events chan<- event) asynq.MiddlewareFunc {
 	return func(next asynq.Handler) asynq.Handler {
 		return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
@@ -30,7 +30,7 @@ func announce(events chan<- event) asynq.MiddlewareFunc {
 	}
 }
 
-// send reports e, but does not keep the handler when its time is up and nobody listens any more.
+// send reports e, unless ctx ends first.
 func send(ctx context.Context, events chan<- event, e event) {
 	select {
 	case events <- e:

@@ -6,8 +6,8 @@ const (
 	queueLow      = "low"
 )
 
-// weights has the server take from the queues at a ratio of six to three to one while all of them hold tasks.
+// weights makes the server fetch from the queues at a ratio of 6:3:1 while all of them have tasks.
 var weights = map[string]int{queueCritical: 6, queueDefault: 3, queueLow: 1}
 
-// reportID is an ID of the tour's own choice, under which it looks for the report's result.
+// reportID is the task ID of the report, by which its result is read.
 const reportID = "report-sales"

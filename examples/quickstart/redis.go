@@ -12,15 +12,16 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// A redisServer is where the tasks of the tour live.
+// A redisServer is the Redis that stores the tasks.
 type redisServer struct {
 	name  string
 	opt   asynq.RedisConnOpt
 	close func()
 }
 
-// connect returns the Redis that REDIS_URL names, or else one embedded in this process. Its namespace is one that no other
-// run has: runs on a shared Redis do not see each other's tasks, nor anybody else's.
+// connect returns the Redis of REDIS_URL, or one embedded in this process if it is not set. Each
+// run has a unique namespace, so that runs on a shared Redis see neither each other's tasks nor
+// those of other programs.
 func connect() (redisServer, error) {
 	namespace := "quickstart-" + rand.Text()[:6]
 	if url := os.Getenv("REDIS_URL"); url != "" {

@@ -38,7 +38,7 @@ type report struct {
 	Amounts []int
 }
 
-// newTask returns a task with payload as JSON. A payload may be any bytes; JSON is what most people choose.
+// newTask returns a task with a JSON payload. A payload can be any bytes.
 func newTask(typename string, payload any) *asynq.Task {
 	b, err := json.Marshal(payload)
 	if err != nil {
@@ -47,7 +47,7 @@ func newTask(typename string, payload any) *asynq.Task {
 	return asynq.NewTask(typename, b)
 }
 
-// decode reads the payload of t. What cannot be read today cannot be read tomorrow: the error skips the retries.
+// decode decodes the payload of t. If that fails, a retry would fail, too, so the error skips them.
 func decode(t *asynq.Task, payload any) error {
 	if err := json.Unmarshal(t.Payload(), payload); err != nil {
 		return fmt.Errorf("payload of %s: %w: %w", t.Type(), err, asynq.SkipRetry)
@@ -55,7 +55,7 @@ func decode(t *asynq.Task, payload any) error {
 	return nil
 }
 
-// newMux returns the handlers of the tour, with the middleware that reports each attempt on events.
+// newMux returns the handlers, with the middleware that reports each attempt on events.
 func newMux(events chan<- event) *asynq.ServeMux {
 	mux := asynq.NewServeMux()
 	mux.Use(announce(events))
@@ -70,8 +70,8 @@ func sendEmail(ctx context.Context, t *asynq.Task) error {
 	if err := decode(t, &mail); err != nil {
 		return err
 	}
-	// The first attempt at the invoice fails. Any error but SkipRetry and RevokeTask has the task retried, after the time
-	// that RetryDelayFunc says.
+	// The first attempt at the invoice fails. The task is retried after the delay that
+	// RetryDelayFunc returns, as for any error except SkipRetry and RevokeTask.
 	if retried, _ := asynq.GetRetryCount(ctx); t.Type() == typeInvoice && retried == 0 {
 		return errServerBusy
 	}
@@ -95,7 +95,7 @@ func buildReport(_ context.Context, t *asynq.Task) error {
 	for _, amount := range r.Amounts {
 		total += amount
 	}
-	// What a handler writes here is kept as long as the task is: for the time of its Retention.
+	// The result is kept as long as the task: until its Retention ends.
 	_, err := fmt.Fprintf(t.ResultWriter(), `{"title":%q,"total":%d}`, r.Title, total)
 	return err
 }

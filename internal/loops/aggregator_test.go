@@ -19,7 +19,7 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// gathering is groups on a Redis, and an aggregator that makes a task sum-<n> of the n-th set.
+// gathering is an Aggregator on a Redis with groups. It combines the n-th set to a task sum-<n>.
 type gathering struct {
 	*redistest.Redis
 	*Aggregator
@@ -28,7 +28,7 @@ type gathering struct {
 	broker *rdb.Broker
 	log    *logbook
 
-	combine func(group string, tasks []*wire.TaskMessage) error // before a task is made
+	combine func(group string, tasks []*wire.TaskMessage) error // called before a task is made
 	made    []string
 }
 
@@ -49,7 +49,7 @@ func gather(t *testing.T, r *redistest.Redis, rule rdb.GroupRule, queues ...stri
 	return g
 }
 
-// fill makes n tasks in a group of a queue.
+// fill adds n tasks to a group of a queue.
 func (g *gathering) fill(queue, group string, n int) {
 	g.t.Helper()
 	tasks := make([]*rdb.NewTask, n)
@@ -78,14 +78,14 @@ func (g *gathering) mustHaveMade(want ...string) {
 	}
 }
 
-// pending lists the IDs in pending of a queue.
+// pending returns the IDs in pending of a queue.
 func (g *gathering) pending(queue string) []string {
 	ids := g.Client().LRange(g.ctx, g.broker.Keys(queue).Pending(), 0, -1).Val()
 	slices.Sort(ids)
 	return ids
 }
 
-// abandon lets the time of all sets of queue q be over.
+// abandon lets the deadlines of all sets of queue q pass.
 func (g *gathering) abandon() {
 	key := g.broker.Keys("q").AggregationSets()
 	for _, set := range g.Client().ZRange(g.ctx, key, 0, -1).Val() {
@@ -95,11 +95,11 @@ func (g *gathering) abandon() {
 
 var pairs = rdb.GroupRule{Grace: time.Minute, MaxSize: 2}
 
-func TestAggregatorMakesTasks(t *testing.T) {
+func TestAggregatorAggregates(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		g := gather(t, r, pairs, "q", "r")
 		if rest := g.tick(); rest != aggregateEvery {
-			t.Errorf("without groups it rests for %v", rest)
+			t.Errorf("without groups, the delay is %v", rest)
 		}
 		g.fill("q", "a", 5)
 		g.fill("q", "b", 2)
@@ -107,7 +107,7 @@ func TestAggregatorMakesTasks(t *testing.T) {
 		g.fill("r", "d", 4)
 		g.combine = func(group string, tasks []*wire.TaskMessage) error {
 			if tasks[0].ID > tasks[1].ID || tasks[0].Group != group {
-				t.Errorf("tasks of group %s come as %s, %s", group, tasks[0].ID, tasks[1].ID)
+				t.Errorf("tasks of group %s are %s, %s", group, tasks[0].ID, tasks[1].ID)
 			}
 			return nil
 		}
@@ -117,13 +117,13 @@ func TestAggregatorMakesTasks(t *testing.T) {
 			t.Errorf("%d tasks are pending, want 5", n)
 		}
 		if rest := g.tick(); rest != aggregateEvery {
-			t.Errorf("it rests for %v", rest)
+			t.Errorf("delay %v", rest)
 		}
 		g.mustHaveMade("a:2", "a:2", "b:2", "d:2", "d:2")
 	})
 }
 
-// A group that cannot be aggregated holds up no other, and is tried again two minutes later.
+// A group whose aggregation fails does not block others, and is retried after two minutes.
 func TestAggregatorWithFailingUserCode(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		g := gather(t, r, pairs, "q")
@@ -140,14 +140,14 @@ func TestAggregatorWithFailingUserCode(t *testing.T) {
 		g.log.mustHave(t, 1, "level=ERROR", "group=bad", "no sum of these")
 		g.tick()
 		g.log.mustHave(t, 1, "level=ERROR")
-		if rest, err := g.Keep(g.ctx); rest != keepSetsEvery || err != nil {
-			t.Errorf("rest %v, error %v", rest, err)
+		if rest, err := g.Maintain(g.ctx); rest != maintainEvery || err != nil {
+			t.Errorf("delay %v, error %v", rest, err)
 		}
 		if n := g.Client().Exists(g.ctx, g.broker.Keys("q").Group("bad")).Val(); n != 0 {
-			t.Error("the tasks are back before their time")
+			t.Error("the tasks returned too early")
 		}
 		g.abandon()
-		if _, err := g.Keep(g.ctx); err != nil {
+		if _, err := g.Maintain(g.ctx); err != nil {
 			t.Error(err)
 		}
 		g.combine = func(string, []*wire.TaskMessage) error { return nil }
@@ -156,7 +156,7 @@ func TestAggregatorWithFailingUserCode(t *testing.T) {
 	})
 }
 
-// Tasks that cannot be read go to the archive, and IDs without a task go away; the others are aggregated.
+// Unreadable tasks are archived, and IDs without a task are removed. The others are aggregated.
 func TestAggregatorWithUnreadableTasks(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		g := gather(t, r, rdb.GroupRule{Grace: time.Minute, MaxSize: 3}, "q")
@@ -171,7 +171,7 @@ func TestAggregatorWithUnreadableTasks(t *testing.T) {
 		g.Client().Del(g.ctx, k.Task("none-2"))
 		g.tick()
 		g.mustHaveMade("some:1")
-		g.log.mustHave(t, 5, "level=ERROR", "cannot be read")
+		g.log.mustHave(t, 5, "level=ERROR", "unreadable")
 		archived := g.Client().ZRange(g.ctx, k.Archived(), 0, -1).Val()
 		slices.Sort(archived)
 		if diff := cmp.Diff([]string{"none-0", "none-1", "some-0"}, archived); diff != "" {
@@ -180,7 +180,7 @@ func TestAggregatorWithUnreadableTasks(t *testing.T) {
 		if n := g.Client().Exists(g.ctx, k.AggregationSets()).Val(); n != 0 {
 			t.Error("a set is left")
 		}
-		for _, id := range archived { // the invariant check would complain of what cannot be read
+		for _, id := range archived { // the invariant check would report the unreadable tasks
 			g.Client().ZRem(g.ctx, k.Archived(), id)
 			g.Client().Del(g.ctx, k.Task(id))
 		}
@@ -198,14 +198,14 @@ func TestAggregatorWithABrokenQueue(t *testing.T) {
 		g.tick()
 		g.tick()
 		g.mustHaveMade("a:2")
-		g.log.mustHave(t, 1, "level=ERROR", "groups of queues cannot be aggregated")
+		g.log.mustHave(t, 1, "level=ERROR", "aggregation failed for some queues")
 		if _, err := gather(t, r, pairs, "broken").Tick(g.ctx); err == nil {
-			t.Error("all queues are broken, and there is no error")
+			t.Error("no error although all queues are broken")
 		}
 	})
 }
 
-// What is in work when the server stops is handed over; the rest goes back at once.
+// A set in work when the server stops is committed; the others return to their groups at once.
 func TestAggregatorStops(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		g := gather(t, r, pairs, "q")
@@ -229,8 +229,8 @@ func TestAggregatorStops(t *testing.T) {
 	})
 }
 
-// User code that takes its time does not lose the set to another server.
-func TestAggregatorKeepsItsSets(t *testing.T) {
+// Slow user code does not lose its set to another server.
+func TestAggregatorExtendsItsSets(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		g := gather(t, r, pairs, "q")
 		g.fill("q", "a", 2)
@@ -238,11 +238,11 @@ func TestAggregatorKeepsItsSets(t *testing.T) {
 		g.combine = func(string, []*wire.TaskMessage) error {
 			g.abandon()
 			for _, a := range []*gathering{g, other} {
-				if _, err := a.Keep(g.ctx); err != nil {
+				if _, err := a.Maintain(g.ctx); err != nil {
 					t.Error(err)
 				}
 				if rest := other.tick(); rest != aggregateEvery {
-					t.Errorf("rest %v", rest)
+					t.Errorf("delay %v", rest)
 				}
 			}
 			return nil
@@ -256,14 +256,14 @@ func TestAggregatorKeepsItsSets(t *testing.T) {
 	})
 }
 
-// Of a set that another server took over, nothing is handed over.
-func TestAggregatorThatWasFrozen(t *testing.T) {
+// A set that another server took over is not committed.
+func TestAggregatorWithLostSet(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		g, other := gather(t, r, pairs, "q"), gather(t, r, pairs, "q")
 		g.fill("q", "a", 2)
 		g.combine = func(string, []*wire.TaskMessage) error {
 			g.abandon()
-			if _, err := other.Keep(g.ctx); err != nil {
+			if _, err := other.Maintain(g.ctx); err != nil {
 				t.Error(err)
 			}
 			other.tick()
@@ -289,10 +289,12 @@ func (b *countingBroker) Stage(ctx context.Context, queue string, rule rdb.Group
 	return b.Broker.Stage(ctx, queue, rule)
 }
 
-// slowBroker always has another group that is due, and takes its time.
+// slowBroker always has another due group, and is slow.
 type slowBroker struct{ AggregateBroker }
 
-func (slowBroker) Grouped(context.Context, []string) (bool, error) { return true, nil }
+func (slowBroker) Filled(_ context.Context, queues []string, _ ...func(wire.Queue) string) ([]string, error) {
+	return queues, nil
+}
 
 func (slowBroker) SweepGroups(context.Context, string, rdb.GroupRule, time.Duration) error {
 	return nil
@@ -303,24 +305,25 @@ func (slowBroker) Stage(context.Context, string, rdb.GroupRule) ([]*rdb.StagedSe
 	return nil, 0, nil
 }
 
-// However many groups are due, a tick ends, so that other queues have their turn, and the next one follows at once.
+// With any number of due groups, a tick ends, so that other queues are next, and the next one
+// follows without a delay.
 func TestAggregatorTickIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewAggregator(slowBroker{}, []GroupQueue{{Name: "q", Rule: pairs}}, slog.New(slog.DiscardHandler))
 		start := time.Now()
 		mustTick(t, a.Tick, 0)
-		if took := time.Since(start); took != aggregateFor {
+		if took := time.Since(start); took != maxAggregateTime {
 			t.Errorf("a tick took %v", took)
 		}
 	})
 }
 
-// Ten thousand groups of three tasks cost a hundred rounds.
+// Ten thousand groups of three tasks cost a hundred calls.
 func TestAggregatorWithManyGroups(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		groups := 10_000
 		if r.IsMini() {
-			groups = 1000 // it is slower by far
+			groups = 1000 // far slower
 		}
 		var mu sync.Mutex
 		made := 0

@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// delays is a ForwardBroker with tasks that wait for their time.
+// delays is a ForwardBroker with delayed tasks.
 type delays struct {
 	mu      sync.Mutex
 	due     map[string][]time.Time // by queue
 	dropped map[string]int
 	broken  map[string]error
 	failing error
-	latency time.Duration // of the answers: what they say is that much old
+	latency time.Duration // age of the replies
 	looks   []time.Duration
 	moves   []time.Duration // when tasks were moved, since the start
 	began   time.Time
@@ -35,13 +36,14 @@ func (d *delays) add(queue string, delay time.Duration) {
 	d.due[queue] = append(d.due[queue], time.Now().Add(delay))
 }
 
-func (d *delays) Delayed(_ context.Context, queues []string) (bool, error) {
+func (d *delays) Filled(_ context.Context, queues []string, _ ...func(wire.Queue) string) ([]string, error) {
 	defer time.Sleep(d.latency)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.looks = append(d.looks, time.Since(d.began))
-	some := slices.ContainsFunc(queues, func(queue string) bool { return len(d.due[queue]) > 0 || d.broken[queue] != nil })
-	return some, d.failing
+	return slices.DeleteFunc(slices.Clone(queues), func(queue string) bool {
+		return len(d.due[queue]) == 0 && d.broken[queue] == nil
+	}), d.failing
 }
 
 func (d *delays) Forward(_ context.Context, queues []string, _ map[string]bool) []rdb.Due {
@@ -78,13 +80,13 @@ func (d *delays) mustHaveMoved(t *testing.T, want ...time.Duration) {
 	d.moves = nil
 }
 
-func (d *delays) mustHaveLooked(t *testing.T, want ...time.Duration) {
+func (d *delays) mustHaveScanned(t *testing.T, want ...time.Duration) {
 	t.Helper()
 	synctest.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !slices.Equal(d.looks, want) {
-		t.Errorf("looked at %v, want %v", d.looks, want)
+		t.Errorf("called at %v, want %v", d.looks, want)
 	}
 	d.looks = nil
 }
@@ -105,9 +107,9 @@ func TestForwarderSleepsUntilATaskIsDue(t *testing.T) {
 		stop := run(t, f.Tick, f.Wake())
 		time.Sleep(2 * time.Second)
 		d.mustHaveMoved(t, 700*time.Millisecond, 1500*time.Millisecond)
-		d.mustHaveLooked(t, 0, 700*time.Millisecond, 1500*time.Millisecond)
+		d.mustHaveScanned(t, 0, 700*time.Millisecond, 1500*time.Millisecond)
 		time.Sleep(10 * time.Second) // no longer than the interval, because other processes schedule tasks, too
-		d.mustHaveLooked(t, 6500*time.Millisecond, 11500*time.Millisecond)
+		d.mustHaveScanned(t, 6500*time.Millisecond, 11500*time.Millisecond)
 		stop()
 	})
 }
@@ -122,27 +124,27 @@ func TestForwarderWithNothingToDo(t *testing.T) {
 func TestForwarderExpects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, d, _ := newTestForwarder("q")
-		f.Expect(time.Second) // before it has begun: the first look is near
+		f.Expect(time.Second) // before the start: the first tick is near
 		stop := run(t, f.Tick, f.Wake())
 		time.Sleep(time.Second)
-		d.mustHaveLooked(t, 0)
-		f.Expect(forwardInterval - time.Second) // not sooner than it wakes by itself
+		d.mustHaveScanned(t, 0)
+		f.Expect(forwardInterval - time.Second) // not before the next tick
 		f.Expect(time.Hour)
-		d.mustHaveLooked(t)
+		d.mustHaveScanned(t)
 		d.add("q", 2*time.Second)
 		f.Expect(2 * time.Second)
-		d.mustHaveLooked(t, time.Second)
-		f.Expect(2 * time.Second) // that is when it wakes
+		d.mustHaveScanned(t, time.Second)
+		f.Expect(2 * time.Second) // the next tick
 		f.Expect(3 * time.Second)
-		d.mustHaveLooked(t)
+		d.mustHaveScanned(t)
 		time.Sleep(2 * time.Second)
 		d.mustHaveMoved(t, 3*time.Second)
 		stop()
 	})
 }
 
-// What is expected while the forwarder looks may not be in what it sees.
-func TestForwarderExpectsWhileItLooks(t *testing.T) {
+// A tick may not see a task that is announced during it.
+func TestForwarderExpectsDuringATick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, d, _ := newTestForwarder("q")
 		d.latency = 100 * time.Millisecond
@@ -154,7 +156,7 @@ func TestForwarderExpectsWhileItLooks(t *testing.T) {
 			f.Expect(time.Minute)
 		}
 		time.Sleep(time.Second)
-		d.mustHaveLooked(t, 0, 1050*time.Millisecond) // and not once for each
+		d.mustHaveScanned(t, 0, 1050*time.Millisecond) // and not once for each
 		time.Sleep(time.Second)
 		d.mustHaveMoved(t, slices.Repeat([]time.Duration{1150 * time.Millisecond}, 10)...)
 		stop()
@@ -170,7 +172,7 @@ func TestForwarderWithABrokenQueue(t *testing.T) {
 		stop := run(t, f.Tick, f.Wake())
 		time.Sleep(4 * time.Second)
 		d.mustHaveMoved(t, time.Second, 3*time.Second)
-		l.mustHave(t, 1, "cannot be forwarded", "WRONGTYPE") // and not at every look
+		l.mustHave(t, 1, "not forwarded", "WRONGTYPE") // and not with every tick
 		stop()
 	})
 }
@@ -180,12 +182,12 @@ func TestForwarderFails(t *testing.T) {
 		f, d, _ := newTestForwarder("p", "q")
 		d.failing = errCut
 		if _, err := f.Tick(context.Background()); !errors.Is(err, errCut) {
-			t.Errorf("got %v", err)
+			t.Errorf("returned %v", err)
 		}
 		d.failing = nil
 		d.broken["p"], d.broken["q"] = errBroken, errCut
 		if _, err := f.Tick(context.Background()); !errors.Is(err, errBroken) || !errors.Is(err, errCut) {
-			t.Errorf("got %v", err)
+			t.Errorf("returned %v", err)
 		}
 		clear(d.broken)
 		mustTick(t, f.Tick, forwardInterval)

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Health tells the user whether Redis answers.
+// Health reports to the user whether Redis is reachable.
 type Health struct {
 	Ping     func(ctx context.Context) error
-	Report   func(err error) // the user's: may panic
+	Report   func(err error) // user code, may panic
 	Interval time.Duration
 }
 
-// Tick asks, and reports.
+// Tick pings Redis and reports the result.
 func (h *Health) Tick(ctx context.Context) (time.Duration, error) {
 	err := h.Ping(ctx)
 	if ctx.Err() != nil {
-		return h.Interval, nil // the server shuts down: that says nothing about Redis
+		return h.Interval, nil // the server shuts down, so the error says nothing about Redis
 	}
 	h.Report(err)
 	return h.Interval, nil

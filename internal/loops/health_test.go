@@ -17,7 +17,7 @@ func TestHealth(t *testing.T) {
 	}
 	mustTick(t, h.Tick, 15*time.Second)
 	answer = errCut
-	mustTick(t, h.Tick, 15*time.Second) // that Redis does not answer is no failure of the loop
+	mustTick(t, h.Tick, 15*time.Second) // an unreachable Redis is not a failure of the loop
 	if len(reported) != 2 || reported[0] != nil || !errors.Is(reported[1], errCut) {
 		t.Errorf("reported %v", reported)
 	}
@@ -27,6 +27,6 @@ func TestHealth(t *testing.T) {
 		return ctx.Err()
 	}
 	if _, err := h.Tick(ctx); err != nil || len(reported) != 2 {
-		t.Errorf("the end of the server was reported: %v, error %v", reported, err)
+		t.Errorf("the shutdown was reported: %v, error %v", reported, err)
 	}
 }

@@ -3,30 +3,37 @@ package loops
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/asynq-go/asynq/internal/inspect"
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/redistest"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// presences is a PresenceBroker: it knows which tasks it was told of, and their starts.
+// presences is a HeartbeatBroker. It has the published tasks of one server, with their starts.
 type presences struct {
 	t      *testing.T
 	known  map[string]time.Time
 	last   *rdb.Presence
 	err    error
-	unsure bool // with an error, what was told is known nevertheless
+	unsure bool // after an error, the heartbeat was still executed
 }
 
-func (b *presences) Publish(_ context.Context, p *rdb.Presence) (forgotten bool, err error) {
-	b.last = p
-	if b.err != nil && !b.unsure {
-		return true, b.err
+func (b *presences) Publish(_ context.Context, all ...*rdb.Presence) {
+	p := all[0]
+	b.last, p.Err = p, b.err
+	if p.Forgotten = b.err != nil; p.Forgotten && !b.unsure {
+		return
 	}
-	forgotten = p.Known && len(b.known) == 0
+	p.Forgotten = p.Forgotten || p.Known && len(b.known) == 0
+	if p.Replace {
+		clear(b.known)
+	}
 	for _, id := range p.Ended {
 		delete(b.known, id)
 	}
@@ -37,13 +44,17 @@ func (b *presences) Publish(_ context.Context, p *rdb.Presence) (forgotten bool,
 		}
 		b.known[id] = w.StartTime
 	}
-	return forgotten, b.err
 }
+
+func (b *presences) Withdraw(context.Context, ...wire.Process) error { return nil }
 
 type testHeartbeater struct {
 	*Heartbeater
-	broker *presences
-	runs   map[string]time.Time
+	process wire.Process
+	info    *wire.ServerInfo
+	running func() []*wire.WorkerInfo
+	broker  *presences
+	runs    map[string]time.Time
 }
 
 var epoch = time.Unix(1_000_000_000, 0)
@@ -53,43 +64,43 @@ func newTestHeartbeater(t *testing.T) *testHeartbeater {
 		broker: &presences{t: t, known: make(map[string]time.Time)},
 		runs:   make(map[string]time.Time),
 	}
-	h.Heartbeater = &Heartbeater{
-		Broker: h.broker, Process: wire.Process{Host: "host", PID: 7, ID: "id"}, Interval: 5 * time.Second,
-		Info: func() *wire.ServerInfo { return &wire.ServerInfo{Host: "host", Concurrency: 9} },
-		Running: func() (all []*wire.WorkerInfo) {
-			for id, at := range h.runs {
-				all = append(all, &wire.WorkerInfo{TaskID: id, StartTime: at})
-			}
-			return all
-		},
+	h.process, h.info = wire.Process{Host: "host", PID: 7, ID: "id"}, &wire.ServerInfo{Host: "host", Concurrency: 9}
+	h.running = func() (all []*wire.WorkerInfo) {
+		for id, at := range h.runs {
+			all = append(all, &wire.WorkerInfo{TaskID: id, StartTime: at})
+		}
+		return all
 	}
+	h.Heartbeater = &Heartbeater{Broker: h.broker, Interval: 5 * time.Second, Snapshot: func() []Server {
+		return []Server{{Process: h.process, Info: h.info, Running: h.running()}}
+	}}
 	return h
 }
 
-// begin lets tasks run that began at a second.
+// begin adds running tasks that started at a second.
 func (h *testHeartbeater) begin(second int, ids ...string) {
 	for _, id := range ids {
 		h.runs[id] = epoch.Add(time.Duration(second) * time.Second)
 	}
 }
 
-// mustTell ticks, and checks what was told.
-func (h *testHeartbeater) mustTell(t *testing.T, started, ended []string) {
+// mustPublish ticks, and checks the changes.
+func (h *testHeartbeater) mustPublish(t *testing.T, started, ended []string) {
 	t.Helper()
 	mustTick(t, h.Tick, 5*time.Second)
-	h.mustHaveTold(t, started, ended)
+	h.mustHavePublished(t, started, ended)
 }
 
-func (h *testHeartbeater) mustHaveTold(t *testing.T, started, ended []string) {
+func (h *testHeartbeater) mustHavePublished(t *testing.T, started, ended []string) {
 	t.Helper()
 	p := h.broker.last
 	if got := slices.Sorted(maps.Keys(p.Started)); !slices.Equal(got, started) {
-		t.Errorf("told that %q began, want %q", got, started)
+		t.Errorf("published starts %q, want %q", got, started)
 	}
 	if got := slices.Sorted(slices.Values(p.Ended)); !slices.Equal(got, ended) {
-		t.Errorf("told that %q ended, want %q", got, ended)
+		t.Errorf("published ends %q, want %q", got, ended)
 	}
-	if p.Busy != (len(h.runs) > 0) || p.Process != h.Process {
+	if p.Busy != (len(h.runs) > 0) || p.Process != h.process {
 		t.Errorf("busy %v, process %v", p.Busy, p.Process)
 	}
 	info, err := wire.DecodeServerInfo(p.Info)
@@ -97,48 +108,48 @@ func (h *testHeartbeater) mustHaveTold(t *testing.T, started, ended []string) {
 		t.Fatal(err)
 	}
 	if info.ActiveWorkerCount != len(h.runs) || info.Concurrency != 9 {
-		t.Errorf("told %+v", info)
+		t.Errorf("published %+v", info)
 	}
 }
 
-// mustBeKnown checks that Redis knows exactly what runs.
+// mustBeKnown checks that the published tasks are those that run.
 func (h *testHeartbeater) mustBeKnown(t *testing.T) {
 	t.Helper()
 	if !maps.EqualFunc(h.broker.known, h.runs, time.Time.Equal) {
-		t.Errorf("%v are known, and %v run", h.broker.known, h.runs)
+		t.Errorf("%v are published, and %v run", h.broker.known, h.runs)
 	}
 }
 
-func TestHeartbeaterTellsDifferences(t *testing.T) {
+func TestHeartbeaterPublishesChanges(t *testing.T) {
 	h := newTestHeartbeater(t)
-	h.mustTell(t, nil, nil)
+	h.mustPublish(t, nil, nil)
 	h.begin(1, "a", "b")
-	h.mustTell(t, []string{"a", "b"}, nil)
-	h.mustTell(t, nil, nil)
+	h.mustPublish(t, []string{"a", "b"}, nil)
+	h.mustPublish(t, nil, nil)
 	delete(h.runs, "a")
 	h.begin(2, "c")
-	h.mustTell(t, []string{"c"}, []string{"a"})
-	h.begin(3, "b") // it ended, and began again
-	h.mustTell(t, []string{"b"}, nil)
+	h.mustPublish(t, []string{"c"}, []string{"a"})
+	h.begin(3, "b") // it ended, and started again
+	h.mustPublish(t, []string{"b"}, nil)
 	h.mustBeKnown(t)
 	clear(h.runs)
-	h.mustTell(t, nil, []string{"b", "c"})
-	h.mustTell(t, nil, nil)
+	h.mustPublish(t, nil, []string{"b", "c"})
+	h.mustPublish(t, nil, nil)
 	h.mustBeKnown(t)
 }
 
-// Where the server's hash expired, everything that runs is told again, and only that.
-func TestHeartbeaterWasForgotten(t *testing.T) {
+// If the server's hash expired, the next heartbeats publish everything that runs, and nothing else.
+func TestHeartbeaterAfterExpiry(t *testing.T) {
 	h := newTestHeartbeater(t)
 	h.begin(1, "a", "b")
-	h.mustTell(t, []string{"a", "b"}, nil)
+	h.mustPublish(t, []string{"a", "b"}, nil)
 	clear(h.broker.known)
 	h.begin(2, "c", "d")
-	h.mustTell(t, []string{"c", "d"}, nil)
+	h.mustPublish(t, []string{"c", "d"}, nil)
 	delete(h.runs, "c")
-	h.mustTell(t, []string{"a", "b"}, []string{"c"})
+	h.mustPublish(t, []string{"a", "b", "d"}, nil)
 	h.mustBeKnown(t)
-	h.mustTell(t, nil, nil)
+	h.mustPublish(t, nil, nil)
 }
 
 func TestHeartbeaterFails(t *testing.T) {
@@ -152,23 +163,23 @@ func TestHeartbeaterFails(t *testing.T) {
 				h := newTestHeartbeater(t)
 				if before > 0 {
 					h.begin(1, "a", "b")
-					h.mustTell(t, []string{"a", "b"}, nil)
+					h.mustPublish(t, []string{"a", "b"}, nil)
 				}
 				h.broker.err, h.broker.unsure = c.err, c.unsure
 				delete(h.runs, "a")
 				h.begin(2, "b", "c", "d")
 				for range 2 {
 					if _, err := h.Tick(context.Background()); !errors.Is(err, c.err) {
-						t.Errorf("got %v", err)
+						t.Errorf("returned %v", err)
 					}
 				}
 				h.broker.err = nil
 				delete(h.runs, "c")
-				for range 2 { // the second where it was forgotten
+				for range 2 { // the second one after the hash expired
 					mustTick(t, h.Tick, 5*time.Second)
 				}
 				h.mustBeKnown(t)
-				h.mustTell(t, nil, nil)
+				h.mustPublish(t, nil, nil)
 			}
 		})
 	}
@@ -180,20 +191,20 @@ func TestHeartbeaterCannotEncode(t *testing.T) {
 	if _, err := h.Tick(context.Background()); err == nil {
 		t.Error("a worker: no error")
 	}
-	h.Info = func() *wire.ServerInfo { return &wire.ServerInfo{Host: "\xff"} }
+	h.info = &wire.ServerInfo{Host: "\xff"}
 	if _, err := h.Tick(context.Background()); err == nil {
 		t.Error("the server: no error")
 	}
 	if h.broker.last != nil {
-		t.Error("something was told")
+		t.Error("a heartbeat was sent")
 	}
 }
 
-// A payload of megabytes is not told of: all workers are listed in one reply.
+// Payloads of megabytes are left out, because all workers are listed in one reply.
 func TestHeartbeaterLeavesOutLargePayloads(t *testing.T) {
 	h := newTestHeartbeater(t)
 	sizes := map[string]int{"small": maxPayload, "large": maxPayload + 1}
-	h.Running = func() (all []*wire.WorkerInfo) {
+	h.running = func() (all []*wire.WorkerInfo) {
 		for id, size := range sizes {
 			all = append(all, &wire.WorkerInfo{TaskID: id, TaskType: "test", StartTime: epoch, Payload: make([]byte, size)})
 		}
@@ -205,7 +216,46 @@ func TestHeartbeaterLeavesOutLargePayloads(t *testing.T) {
 	for id, want := range map[string]int{"small": maxPayload, "large": 0} {
 		w, err := wire.DecodeWorkerInfo(h.broker.last.Started[id])
 		if err != nil || len(w.Payload) != want || w.TaskType != "test" {
-			t.Errorf("%s: told of %d bytes, want %d, error %v", id, len(w.Payload), want, err)
+			t.Errorf("%s: published %d bytes, want %d, error %v", id, len(w.Payload), want, err)
 		}
 	}
+}
+
+// Tasks of different queues may have the same ID. A server that runs both lists both, each as long
+// as it runs.
+func TestHeartbeaterShowsTasksThatShareAnID(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		ctx, b := context.Background(), r.Broker()
+		in := inspect.New(b)
+		worker := func(queue string, second int64) *wire.WorkerInfo {
+			return &wire.WorkerInfo{ServerID: "id", TaskID: "same", Queue: queue, StartTime: time.Unix(second, 0)}
+		}
+		running := []*wire.WorkerInfo{}
+		h := newTestHeartbeater(t)
+		h.Broker, h.running = b, func() []*wire.WorkerInfo { return slices.Clone(running) }
+		for _, step := range [][]*wire.WorkerInfo{
+			{worker("b", 1), worker("a", 1)}, {worker("b", 1), worker("a", 1), worker("c", 2)}, {worker("c", 2), worker("b", 1)},
+			{worker("b", 3), worker("c", 2)}, {worker("c", 2)}, {},
+		} {
+			running = step
+			mustTick(t, h.Tick, 5*time.Second)
+			_, workers, err := in.Servers(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			show := func(infos []*wire.WorkerInfo) (all []string) {
+				for _, w := range infos {
+					all = append(all, fmt.Sprint(w.TaskID, " of ", w.Queue, " since ", w.StartTime.Unix()))
+					if started, err := in.Started(ctx, w.Queue, []string{"other", w.TaskID}); err != nil || !started[w.TaskID].Equal(w.StartTime) {
+						t.Errorf("%s of %s started at %v, error %v", w.TaskID, w.Queue, started, err)
+					}
+				}
+				slices.Sort(all)
+				return all
+			}
+			if got, want := show(workers["id"]), show(step); !slices.Equal(got, want) {
+				t.Errorf("listed %q, want %q", got, want)
+			}
+		}
+	})
 }

@@ -4,54 +4,54 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// JanitorBroker is what a janitor needs of rdb.Broker.
+// JanitorBroker is the part of rdb.Broker that a Janitor uses.
 type JanitorBroker interface {
-	ExpireCompleted(ctx context.Context, queue string, n int) (int, error)
-	TrimArchived(ctx context.Context, queue string, n int) (int, error)
+	FilledBroker
+	Purge(ctx context.Context, queue string, state wire.State, n int) (int, error)
 }
 
-// Janitor deletes completed tasks whose retention is over, and what the archive may not keep.
+// Janitor deletes completed tasks whose retention has ended, and archived tasks beyond the limits
+// of the archive.
 type Janitor struct {
 	Broker    JanitorBroker
 	Queues    []string // of one lane
 	Interval  time.Duration
-	BatchSize int // tasks deleted by one script call
+	BatchSize int // tasks per script call
 
 	trimmed time.Time
 }
 
-// trimEvery is how often archives are trimmed. Whoever archives a task trims too; the janitor only sees to age, and to what is left.
+// trimEvery is the time between two trims of the archives. Archiving a task trims, too: the janitor
+// only enforces the maximum age, and deletes leftovers.
 const trimEvery = time.Minute
 
-// Tick deletes all that is due, batch by batch: however many tasks a second complete, they do not pile up.
+// Tick deletes all tasks that are due, in batches, so that they cannot pile up at any rate of
+// completed tasks.
 func (j *Janitor) Tick(ctx context.Context) (time.Duration, error) {
-	var failed []error
-	trim := time.Since(j.trimmed) >= trimEvery
-	for _, queue := range j.Queues {
-		if err := j.clean(ctx, queue, j.Broker.ExpireCompleted); err != nil {
-			failed = append(failed, err)
-		}
-		if !trim {
-			continue
-		}
-		if err := j.clean(ctx, queue, j.Broker.TrimArchived); err != nil {
-			failed = append(failed, err)
+	err := j.clean(ctx, wire.StateCompleted)
+	if time.Since(j.trimmed) >= trimEvery {
+		trimmed := j.clean(ctx, wire.StateArchived)
+		if err = errors.Join(err, trimmed); err == nil {
+			j.trimmed = time.Now()
 		}
 	}
-	if trim && len(failed) == 0 {
-		j.trimmed = time.Now()
-	}
-	return j.Interval, errors.Join(failed...)
+	return j.Interval, err
 }
 
-func (j *Janitor) clean(ctx context.Context, queue string, batch func(context.Context, string, int) (int, error)) error {
-	for ctx.Err() == nil {
-		n, err := batch(ctx, queue, j.BatchSize)
-		if err != nil || n < j.BatchSize {
-			return err
+// clean purges each queue with tasks in a state, in batches until one is not full. An error of one
+// queue does not affect the others.
+func (j *Janitor) clean(ctx context.Context, state wire.State) error {
+	queues, err := j.Broker.Filled(ctx, j.Queues, func(k wire.Queue) string { return wire.CollectionKey(k, state, "") })
+	failed := []error{err}
+	for _, queue := range queues {
+		for n := j.BatchSize; err == nil && n == j.BatchSize && ctx.Err() == nil; {
+			n, err = j.Broker.Purge(ctx, queue, state, j.BatchSize)
 		}
+		failed, err = append(failed, err), nil
 	}
-	return nil
+	return errors.Join(failed...)
 }

@@ -8,9 +8,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// litter is a JanitorBroker: by queue, what there is to be deleted.
+// litter is a JanitorBroker: the number of tasks to delete, by queue.
 type litter struct {
 	completed, archived map[string]int
 	broken              map[string]error
@@ -18,18 +20,16 @@ type litter struct {
 	called              func()
 }
 
-func (l *litter) ExpireCompleted(_ context.Context, queue string, n int) (int, error) {
-	return l.delete("completed", l.completed, queue, n)
+func (l *litter) Filled(_ context.Context, queues []string, _ ...func(wire.Queue) string) ([]string, error) {
+	return queues, nil
 }
 
-func (l *litter) TrimArchived(_ context.Context, queue string, n int) (int, error) {
-	return l.delete("archived", l.archived, queue, n)
-}
-
-func (l *litter) delete(what string, from map[string]int, queue string, n int) (int, error) {
+func (l *litter) Purge(_ context.Context, queue string, state wire.State, n int) (int, error) {
+	from := map[wire.State]map[string]int{wire.StateCompleted: l.completed, wire.StateArchived: l.archived}[state]
+	what := state.String() + " " + queue
 	l.called()
-	l.calls = append(l.calls, what+" "+queue)
-	if err := l.broken[what+" "+queue]; err != nil {
+	l.calls = append(l.calls, what)
+	if err := l.broken[what]; err != nil {
 		return 0, err
 	}
 	n = min(n, from[queue])
@@ -60,7 +60,7 @@ func TestJanitorWithABrokenQueue(t *testing.T) {
 	l.broken["completed broken"], l.broken["archived broken"] = errBroken, errCut
 	l.completed["q"], l.archived["q"] = 25, 25
 	if _, err := j.Tick(context.Background()); !errors.Is(err, errBroken) || !errors.Is(err, errCut) {
-		t.Errorf("got %v", err)
+		t.Errorf("returned %v", err)
 	}
 	if l.completed["q"] != 0 || l.archived["q"] != 0 {
 		t.Errorf("%d completed and %d archived are left", l.completed["q"], l.archived["q"])
@@ -89,8 +89,8 @@ func TestJanitorStops(t *testing.T) {
 	}
 }
 
-// Archives are trimmed by whoever archives, too, so the janitor does it less often than it deletes completed tasks.
-func TestJanitorTrimsNowAndThen(t *testing.T) {
+// Archiving a task trims, too, so the janitor trims less often than it deletes completed tasks.
+func TestJanitorTrimsEveryMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, l := newTestJanitor("q")
 		count := func(what string) (n int) {
@@ -103,15 +103,15 @@ func TestJanitorTrimsNowAndThen(t *testing.T) {
 		}
 		l.broken["archived q"] = errBroken
 		if _, err := j.Tick(context.Background()); !errors.Is(err, errBroken) {
-			t.Errorf("got %v", err)
+			t.Errorf("returned %v", err)
 		}
-		clear(l.broken) // it did not succeed, so it is tried again at once
+		clear(l.broken) // it failed, so it is retried at once
 		for range 12 {
 			mustTick(t, j.Tick, time.Minute)
 			time.Sleep(trimEvery / 6)
 		}
 		if completed, archived := count("completed"), count("archived"); completed != 13 || archived != 3 {
-			t.Errorf("looked %d times for completed and %d times for archived tasks", completed, archived)
+			t.Errorf("checked %d times for completed and %d times for archived tasks", completed, archived)
 		}
 	})
 }

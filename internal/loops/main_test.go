@@ -21,18 +21,18 @@ var (
 	errBroken = refusal("WRONGTYPE")
 )
 
-// refusal is an answer of Redis.
+// refusal is an error reply of Redis.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// logbook keeps what is logged.
+// logbook collects log lines.
 type logbook struct{ proctest.Log }
 
 func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// mustHave checks how many lines contain all the words.
+// mustHave checks the number of lines that contain all the words.
 func (l *logbook) mustHave(t *testing.T, n int, words ...string) {
 	t.Helper()
 	got := 0
@@ -46,9 +46,9 @@ func (l *logbook) mustHave(t *testing.T, n int, words ...string) {
 	}
 }
 
-// run lets a loop go on until the returned function is called.
+// run runs a loop until the returned function is called.
 func run(t *testing.T, tick runner.Tick, wake <-chan struct{}) (stop func()) {
-	r := runner.New(runner.Options{Log: slog.New(slog.DiscardHandler)}, runner.Loop{Tick: tick, Wake: wake})
+	r := runner.New(slog.New(slog.DiscardHandler), runner.Loop{Tick: tick, Wake: wake})
 	r.Start(context.Background())
 	return func() {
 		if err := r.StopAll(context.Background()); err != nil {
@@ -60,6 +60,6 @@ func run(t *testing.T, tick runner.Tick, wake <-chan struct{}) (stop func()) {
 func mustTick(t *testing.T, tick runner.Tick, want time.Duration) {
 	t.Helper()
 	if rest, err := tick(context.Background()); rest != want || err != nil {
-		t.Errorf("rest of %v, error %v, want %v", rest, err, want)
+		t.Errorf("delay %v, error %v, want %v", rest, err, want)
 	}
 }

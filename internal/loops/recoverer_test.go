@@ -10,37 +10,38 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
 var errLease = errors.New("lease expired")
 
-// lease is a task in a leases broker.
+// lease is a task of a leases broker.
 type lease struct {
 	id, token string
 	message   []byte
-	foreign   bool // its lease has ended, but it is to be left alone
-	extended  bool // between the look and the recovery
+	foreign   bool // its lease has expired, but it must not be recovered
+	extended  bool // between the scan and the recovery
 	ghost     bool // no active task has it
 }
 
-// leases is a RecoverBroker: by queue the leases that have ended, the earliest first.
+// leases is a RecoverBroker: the expired leases by queue, earliest first.
 type leases struct {
 	t        *testing.T
 	queues   map[string][]*lease
 	next     map[string]time.Duration
 	looking  error
-	most     int              // entries that a look comes to, as if they had many bytes; 0: any number
-	broken   map[string]error // what recovering a task ends with
+	most     int              // entries per scan, as if limited by bytes; 0: no limit
+	broken   map[string]error // the error of a recovery
 	pages    []string
-	recovery map[string]*rdb.Recovery // by ID
-	pending  []string                 // the next one to run first
+	recovery map[string]*rdb.Settlement // by ID
+	pending  []string                   // next task first
 }
 
 func newLeases(t *testing.T) *leases {
 	return &leases{
 		t: t, queues: make(map[string][]*lease), next: make(map[string]time.Duration),
-		broken: make(map[string]error), recovery: make(map[string]*rdb.Recovery),
+		broken: make(map[string]error), recovery: make(map[string]*rdb.Settlement),
 	}
 }
 
@@ -60,6 +61,10 @@ func (b *leases) addSome(queue string, ids ...string) {
 	for _, id := range ids {
 		b.add(queue, &wire.TaskMessage{Type: "test", ID: id, Queue: queue, MaxRetry: 3})
 	}
+}
+
+func (b *leases) Filled(_ context.Context, queues []string, _ ...func(wire.Queue) string) ([]string, error) {
+	return queues, nil
 }
 
 func (b *leases) Expired(_ context.Context, queue string, skip, n int) ([]rdb.Expired, int, time.Duration, error) {
@@ -88,8 +93,9 @@ func (b *leases) Expired(_ context.Context, queue string, skip, n int) ([]rdb.Ex
 	return expired, len(page), next, nil
 }
 
-func (b *leases) Recover(_ context.Context, queue string, items []*rdb.Recovery) {
+func (b *leases) Recover(_ context.Context, items []*rdb.Settlement) {
 	for _, item := range items {
+		queue := item.Queue
 		i := slices.IndexFunc(b.queues[queue], func(l *lease) bool { return l.id == item.ID })
 		if i < 0 || b.queues[queue][i].token != item.Token {
 			b.t.Errorf("%s has no lease with the token %q", item.ID, item.Token)
@@ -101,13 +107,13 @@ func (b *leases) Recover(_ context.Context, queue string, items []*rdb.Recovery)
 			item.Err = b.broken[item.ID]
 			continue
 		case l.extended:
-			item.Code = rdb.CodeLost
+			item.Code = script.CodeLost
 			continue
 		case l.ghost:
-			item.Code = rdb.CodeGone
+			item.Code = script.CodeGone
 		default:
 			b.recovery[item.ID] = item
-			if !item.Archive {
+			if item.Outcome != rdb.Archive {
 				b.pending = slices.Insert(b.pending, 0, item.ID)
 			}
 		}
@@ -118,8 +124,8 @@ func (b *leases) Recover(_ context.Context, queue string, items []*rdb.Recovery)
 type testRecoverer struct {
 	*Recoverer
 	*leases
-	log  logbook
-	told []string
+	log      logbook
+	reported []string
 }
 
 const recoverInterval = 10 * time.Second
@@ -128,10 +134,10 @@ func newTestRecoverer(t *testing.T, queues ...string) *testRecoverer {
 	r := &testRecoverer{leases: newLeases(t)}
 	r.Recoverer = &Recoverer{
 		Broker: r.leases, Queues: queues, Interval: recoverInterval, Log: r.log.logger(),
-		Expired: errLease,
-		Counts:  func(err error) bool { return err == errLease }, //nolint:errorlint // Exactly this one.
+		Expired:   errLease,
+		IsFailure: func(err error) bool { return err == errLease }, //nolint:errorlint // Exactly this one.
 		Recovered: func(queue string, msg *wire.TaskMessage) {
-			r.told = append(r.told, queue+" "+msg.ID)
+			r.reported = append(r.reported, queue+" "+msg.ID)
 		},
 	}
 	return r
@@ -150,7 +156,7 @@ func (r *testRecoverer) message(id string) *wire.TaskMessage {
 	return msg
 }
 
-func TestRecovererTakesTasksBack(t *testing.T) {
+func TestRecovererRecoversTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTestRecoverer(t, "p", "q")
 		r.add("p", &wire.TaskMessage{Type: "test", ID: "a", Retried: 1, MaxRetry: 3, LastErr: "another"})
@@ -162,32 +168,32 @@ func TestRecovererTakesTasksBack(t *testing.T) {
 			retried int
 		}{"a": {false, 2}, "last": {true, 3}, "only": {true, 0}} {
 			msg := r.message(id)
-			if item := r.recovery[id]; item.Archive != want.archive || !item.Failed {
+			if item := r.recovery[id]; (item.Outcome == rdb.Archive) != want.archive || !item.Failed {
 				t.Errorf("%s: %+v", id, item)
 			}
 			if msg.Retried != want.retried || msg.LastErr != errLease.Error() || msg.LastFailedAt != time.Now().Unix() || msg.Type != "test" {
 				t.Errorf("%s: %+v", id, msg)
 			}
 		}
-		slices.Sort(r.told)
-		if want := []string{"p a", "q last", "q only"}; !slices.Equal(r.told, want) {
-			t.Errorf("told of %q, want %q", r.told, want)
+		slices.Sort(r.reported)
+		if want := []string{"p a", "q last", "q only"}; !slices.Equal(r.reported, want) {
+			t.Errorf("reported %q, want %q", r.reported, want)
 		}
 		r.log.mustHave(t, 1, "recovered a task", "queue=p", "task=a", "retried=2", "archived=false")
 		r.log.mustHave(t, 2, "recovered a task", "archived=true")
 	})
 }
 
-func TestRecovererDoesNotCountWhatIsNoFailure(t *testing.T) {
+func TestRecovererHonorsIsFailure(t *testing.T) {
 	r := newTestRecoverer(t, "q")
-	r.Counts = func(error) bool { return false }
+	r.IsFailure = func(error) bool { return false }
 	r.add("q", &wire.TaskMessage{ID: "a", Retried: 3, MaxRetry: 3})
 	mustTick(t, r.Tick, recoverInterval)
-	if item := r.recovery["a"]; item.Failed || item.Archive || item.Message != nil {
-		t.Errorf("got %+v", item)
+	if item := r.recovery["a"]; item.Failed || item.Outcome == rdb.Archive || item.Message != nil {
+		t.Errorf("item %+v", item)
 	}
-	if len(r.told) != 1 {
-		t.Errorf("told of %q", r.told)
+	if len(r.reported) != 1 {
+		t.Errorf("reported %q", r.reported)
 	}
 }
 
@@ -196,52 +202,52 @@ func TestRecovererKeepsTheOrder(t *testing.T) {
 	r.addSome("q", "first", "second", "third")
 	mustTick(t, r.Tick, recoverInterval)
 	if want := []string{"first", "second", "third"}; !slices.Equal(r.pending, want) {
-		t.Errorf("%q are to run, want %q", r.pending, want)
+		t.Errorf("%q are next, want %q", r.pending, want)
 	}
 }
 
-func TestRecovererArchivesWhatCannotBeRead(t *testing.T) {
+func TestRecovererArchivesUnreadableTasks(t *testing.T) {
 	r := newTestRecoverer(t, "q")
 	r.add("q", &wire.TaskMessage{ID: "bad"}).message = []byte("\xff")
 	other := r.add("q", &wire.TaskMessage{ID: "mistaken"})
 	other.message = r.add("q", &wire.TaskMessage{ID: "good", MaxRetry: 3}).message
 	mustTick(t, r.Tick, recoverInterval)
 	for _, id := range []string{"bad", "mistaken"} {
-		if item := r.recovery[id]; item == nil || !item.Archive || !item.Failed || item.Message != nil {
+		if item := r.recovery[id]; item == nil || item.Outcome != rdb.Archive || item.Message != nil {
 			t.Errorf("%s: %+v", id, item)
 		}
-		r.log.mustHave(t, 1, "cannot be read", "task="+id)
+		r.log.mustHave(t, 1, "unreadable", "task="+id)
 	}
-	if want := []string{"q good"}; !slices.Equal(r.told, want) {
-		t.Errorf("told of %q, want %q", r.told, want)
+	if want := []string{"q good"}; !slices.Equal(r.reported, want) {
+		t.Errorf("reported %q, want %q", r.reported, want)
 	}
 }
 
-func TestRecovererStrikesOutGhosts(t *testing.T) {
+func TestRecovererRemovesLeasesWithoutTask(t *testing.T) {
 	r := newTestRecoverer(t, "q")
 	ghost := r.add("q", &wire.TaskMessage{ID: "ghost"})
 	ghost.message, ghost.ghost = nil, true
 	r.addSome("q", "a")
 	mustTick(t, r.Tick, recoverInterval)
-	r.log.mustHave(t, 1, "struck out", "task=ghost", "queue=q")
-	if want := []string{"q a"}; !slices.Equal(r.told, want) || len(r.queues["q"]) != 0 {
-		t.Errorf("told of %q, want %q; %d leases are left", r.told, want, len(r.queues["q"]))
+	r.log.mustHave(t, 1, "removed a lease", "task=ghost", "queue=q")
+	if want := []string{"q a"}; !slices.Equal(r.reported, want) || len(r.queues["q"]) != 0 {
+		t.Errorf("reported %q, want %q; %d leases are left", r.reported, want, len(r.queues["q"]))
 	}
 }
 
-// Several servers see the same lease end, and one of them gets the task. Only that one tells of it.
-func TestRecovererTellsOnlyOfItsOwn(t *testing.T) {
+// Several servers may see the same lease expire. Only the one that recovers the task reports it.
+func TestRecovererReportsOnlyItsOwn(t *testing.T) {
 	r := newTestRecoverer(t, "q")
 	r.addSome("q", "a", "b")
 	r.queues["q"][0].extended = true
 	mustTick(t, r.Tick, recoverInterval)
-	if want := []string{"q b"}; !slices.Equal(r.told, want) {
-		t.Errorf("told of %q, want %q", r.told, want)
+	if want := []string{"q b"}; !slices.Equal(r.reported, want) {
+		t.Errorf("reported %q, want %q", r.reported, want)
 	}
 	r.log.mustHave(t, 1, "recovered a task")
 }
 
-// Pages go on where the one before ended, less what it took away.
+// A page starts where the last one ended, minus the recovered tasks.
 func TestRecovererPages(t *testing.T) {
 	r := newTestRecoverer(t, "p", "q")
 	for i := range 250 {
@@ -252,22 +258,23 @@ func TestRecovererPages(t *testing.T) {
 	r.addSome("p", "a")
 	mustTick(t, r.Tick, recoverInterval)
 	if want := []string{"p from 0", "q from 0", "q from 20", "q from 40"}; !slices.Equal(r.pages, want) {
-		t.Errorf("looked at %q, want %q", r.pages, want)
+		t.Errorf("scanned %q, want %q", r.pages, want)
 	}
-	if len(r.told) != 201 || len(r.queues["q"]) != 50 {
-		t.Errorf("%d were recovered, %d leases are left", len(r.told), len(r.queues["q"]))
+	if len(r.reported) != 201 || len(r.queues["q"]) != 50 {
+		t.Errorf("%d recovered, %d leases are left", len(r.reported), len(r.queues["q"]))
 	}
 }
 
-// A look that ends before its page does, because of what the messages weigh, is not the last one.
-func TestRecovererGoesOnAfterAShortLook(t *testing.T) {
+// A scan that ends before its page is full, because of the size of the messages, is not the last
+// one.
+func TestRecovererContinuesAfterAShortScan(t *testing.T) {
 	r := newTestRecoverer(t, "q")
 	r.most = 2
 	r.addSome("q", "a", "b", "c", "d", "e")
 	r.queues["q"][1].extended = true
 	mustTick(t, r.Tick, recoverInterval)
-	if want := []string{"q from 0", "q from 1", "q from 1"}; !slices.Equal(r.pages, want) || len(r.told) != 4 {
-		t.Errorf("looked at %q, want %q; recovered %d", r.pages, want, len(r.told))
+	if want := []string{"q from 0", "q from 1", "q from 1"}; !slices.Equal(r.pages, want) || len(r.reported) != 4 {
+		t.Errorf("scanned %q, want %q; recovered %d", r.pages, want, len(r.reported))
 	}
 }
 
@@ -289,14 +296,14 @@ func TestRecovererFails(t *testing.T) {
 	r.addSome("q", "c")
 	r.broken["a"] = errBroken
 	if _, err := r.Tick(context.Background()); !errors.Is(err, errBroken) {
-		t.Errorf("got %v", err)
+		t.Errorf("returned %v", err)
 	}
-	if want := []string{"p b", "q c"}; !slices.Equal(r.told, want) {
-		t.Errorf("told of %q, want %q: a broken task holds up no other", r.told, want)
+	if want := []string{"p b", "q c"}; !slices.Equal(r.reported, want) {
+		t.Errorf("reported %q, want %q: a broken task must not block others", r.reported, want)
 	}
 	r.looking = errCut
 	if _, err := r.Tick(context.Background()); !errors.Is(err, errCut) {
-		t.Errorf("got %v", err)
+		t.Errorf("returned %v", err)
 	}
 }
 
@@ -311,18 +318,18 @@ func TestRecovererStops(t *testing.T) {
 		t.Error(err)
 	}
 	if len(r.pages) != 1 {
-		t.Errorf("went on after its end: %q", r.pages)
+		t.Errorf("continued after its context ended: %q", r.pages)
 	}
 }
 
-// An error text that cannot be written must not keep the task from being recovered.
+// An error text that cannot be encoded must not prevent the recovery of a task.
 func TestRecovererCannotEncode(t *testing.T) {
 	r := newTestRecoverer(t, "q")
 	r.Recoverer.Expired = errors.New("\xff")
-	r.Counts = func(error) bool { return true }
+	r.IsFailure = func(error) bool { return true }
 	r.addSome("q", "a")
 	mustTick(t, r.Tick, recoverInterval)
 	if item := r.recovery["a"]; item == nil || !item.Failed || item.Message != nil {
-		t.Errorf("got %+v", item)
+		t.Errorf("item %+v", item)
 	}
 }

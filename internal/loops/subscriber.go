@@ -7,28 +7,29 @@ import (
 	"github.com/asynq-go/asynq/internal/rdb"
 )
 
-// SubscribeBroker is what a subscriber needs of rdb.Broker.
+// SubscribeBroker is the part of rdb.Broker and rdb.AnnouncedWaiter that a Subscriber uses.
 type SubscribeBroker interface {
-	SubscribeCancel(ctx context.Context) (*rdb.Subscription, error)
+	Subscribe(ctx context.Context) (*rdb.Subscription, error)
 }
 
-// Subscriber hears which tasks to cancel.
+// Subscriber receives cancellations, or announcements of markers.
 type Subscriber struct {
-	Broker SubscribeBroker
-	Cancel func(message string) // which wire.ParseCancel reads
+	Broker  SubscribeBroker
+	Receive func(message string)
 
-	listen       func(ctx context.Context) (subscription, error) // Broker's, but for tests
-	subscription subscription
-	keep         func() bool // calls off that the subscription ends with the loop
+	subscribeFunc func(ctx context.Context) (subscription, error) // replaces Broker in tests
+	subscription  subscription
+	cancelClose   func() bool // keeps the subscription open when the loop ends
 }
 
-// subscription is what a subscriber needs of rdb.Subscription.
+// subscription is the part of rdb.Subscription that a Subscriber uses.
 type subscription interface {
 	Next(ctx context.Context) (string, error)
 	Close()
 }
 
-// Tick waits for one task to cancel. Its ctx is the loop's, the same in all ticks: the subscription ends with it.
+// Tick waits for one message. ctx must be the context of the loop, the same in all ticks: the
+// subscription is closed when it ends.
 func (s *Subscriber) Tick(ctx context.Context) (time.Duration, error) {
 	if s.subscription == nil {
 		sub, err := s.subscribe(ctx)
@@ -36,24 +37,24 @@ func (s *Subscriber) Tick(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 		s.subscription = sub
-		s.keep = context.AfterFunc(ctx, sub.Close)
+		s.cancelClose = context.AfterFunc(ctx, sub.Close)
 	}
 	message, err := s.subscription.Next(ctx)
 	if err != nil {
-		s.keep()
+		s.cancelClose()
 		s.subscription.Close()
 		s.subscription = nil
 		return 0, err
 	}
 	if message != "" {
-		s.Cancel(message)
+		s.Receive(message)
 	}
 	return 0, nil
 }
 
 func (s *Subscriber) subscribe(ctx context.Context) (subscription, error) {
-	if s.listen != nil {
-		return s.listen(ctx)
+	if s.subscribeFunc != nil {
+		return s.subscribeFunc(ctx)
 	}
-	return s.Broker.SubscribeCancel(ctx)
+	return s.Broker.Subscribe(ctx)
 }

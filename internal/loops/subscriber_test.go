@@ -16,9 +16,9 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// news is a subscription that hears what the test says.
+// news is a subscription with the messages of a test.
 type news struct {
-	heard  chan string // "" when the patience of one wait is over
+	heard  chan string // "" after the timeout of a wait
 	failed chan error
 	closed atomic.Int32
 }
@@ -36,13 +36,13 @@ func (n *news) Next(ctx context.Context) (string, error) {
 
 func (n *news) Close() { n.closed.Add(1) }
 
-// press makes subscriptions, unless it fails.
+// press is a broker that makes subscriptions, or fails.
 type press struct {
 	all     []*news
 	failing error
 }
 
-func (p *press) listen(context.Context) (subscription, error) {
+func (p *press) subscribe(context.Context) (subscription, error) {
 	if p.failing != nil {
 		return nil, p.failing
 	}
@@ -51,13 +51,13 @@ func (p *press) listen(context.Context) (subscription, error) {
 	return n, nil
 }
 
-func TestSubscriberSubscribesAgain(t *testing.T) {
+func TestSubscriberReconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var canceled []string
 		p := &press{failing: errCut}
-		s := &Subscriber{Cancel: func(id string) { canceled = append(canceled, id) }, listen: p.listen}
+		s := &Subscriber{Receive: func(id string) { canceled = append(canceled, id) }, subscribeFunc: p.subscribe}
 		if _, err := s.Tick(context.Background()); !errors.Is(err, errCut) {
-			t.Errorf("got %v", err)
+			t.Errorf("returned %v", err)
 		}
 		p.failing = nil
 		stop := run(t, s.Tick, nil)
@@ -71,7 +71,7 @@ func TestSubscriberSubscribesAgain(t *testing.T) {
 		time.Sleep(time.Second) // the loop backs off
 		synctest.Wait()
 		if len(p.all) != 2 || p.all[0].closed.Load() != 1 {
-			t.Fatalf("%d subscriptions, the first was closed %d times", len(p.all), p.all[0].closed.Load())
+			t.Fatalf("%d subscriptions, the first one was closed %d times", len(p.all), p.all[0].closed.Load())
 		}
 		p.all[1].heard <- "c"
 		synctest.Wait()
@@ -85,18 +85,18 @@ func TestSubscriberSubscribesAgain(t *testing.T) {
 	})
 }
 
-// A loop may be stopped between two ticks: the subscription ends all the same.
+// If a loop is stopped between two ticks, its subscription is closed.
 func TestSubscriberStopsBetweenTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &press{}
 		ctx, cancel := context.WithCancel(context.Background())
-		s := &Subscriber{Cancel: func(string) { cancel() }, listen: p.listen}
+		s := &Subscriber{Receive: func(string) { cancel() }, subscribeFunc: p.subscribe}
 		go func() {
 			synctest.Wait()
 			p.all[0].heard <- "a"
 		}()
 		if rest, err := s.Tick(ctx); rest != 0 || err != nil {
-			t.Errorf("rest of %v, error %v", rest, err)
+			t.Errorf("delay %v, error %v", rest, err)
 		}
 		synctest.Wait()
 		if p.all[0].closed.Load() != 1 {
@@ -111,21 +111,21 @@ func TestSubscriberOnRedis(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
 	t.Cleanup(func() { _ = client.Close() })
 	canceled := make(chan string, 1)
-	s := &Subscriber{Broker: rdb.New(client, wire.DefaultNamespace), Cancel: func(id string) { canceled <- id }}
+	s := &Subscriber{Broker: rdb.New(client, wire.DefaultNamespace), Receive: func(id string) { canceled <- id }}
 	stop := run(t, s.Tick, nil)
 	defer stop()
 	for _, id := range []string{"a", "b"} {
-		mustHear(t, r, id, canceled)
+		mustReceive(t, r, id, canceled)
 		proxy.Cut()
 	}
 }
 
-// mustHear asks to cancel a task until somebody hears it.
-func mustHear(t *testing.T, r *redistest.Redis, id string, canceled <-chan string) {
+// mustReceive publishes a cancellation until it is received.
+func mustReceive(t *testing.T, r *redistest.Redis, id string, canceled <-chan string) {
 	t.Helper()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
-	late := time.NewTimer(10 * time.Second)
+	late := time.NewTimer(time.Minute)
 	defer late.Stop()
 	for {
 		if err := r.Broker().Cancel(context.Background(), id); err != nil {
@@ -138,7 +138,7 @@ func mustHear(t *testing.T, r *redistest.Redis, id string, canceled <-chan strin
 			}
 		case <-again.C:
 		case <-late.C:
-			t.Fatalf("%s was not heard", id)
+			t.Fatalf("no cancellation of %s", id)
 		}
 	}
 }

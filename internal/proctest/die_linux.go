@@ -5,6 +5,7 @@ import (
 	"syscall"
 )
 
-// DieWithParent has the kernel kill a process that is to be started when this one dies, however it does. Only Linux offers it:
-// elsewhere a test that is killed leaves its processes behind.
+// DieWithParent makes the kernel kill the process of cmd when this process dies for any reason. It
+// must be called before the process starts. Only Linux supports it; elsewhere a killed test leaves
+// its processes behind.
 func DieWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -4,5 +4,6 @@ package proctest
 
 import "os/exec"
 
-// DieWithParent does nothing: only Linux has its like. A test that is killed leaves its processes behind.
+// DieWithParent does nothing, because only Linux supports it. A killed test leaves its processes
+// behind.
 func DieWithParent(*exec.Cmd) {}

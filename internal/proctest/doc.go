@@ -1,3 +1,4 @@
-// Package proctest starts the processes that tests and benchmarks of all modules need, above all redis-servers. It knows nothing of the
-// library, and uses the standard library only, so that it adds nothing to what a module depends on.
+// Package proctest starts the processes that tests and benchmarks of all modules need, such as
+// redis-server, and waits for conditions. It uses only the standard library, so that modules do not
+// get further dependencies.
 package proctest

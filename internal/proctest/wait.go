@@ -8,42 +8,43 @@ import (
 )
 
 const (
-	// patience is how long a test waits for what must come, on a machine that has much else to do.
-	patience = time.Minute
-	// lookEvery is how often it looks.
-	lookEvery = 10 * time.Millisecond
+	// timeout is the limit of Eventually, Until and Listens. It is long for busy machines.
+	timeout = time.Minute
+	// pollInterval is the time between two checks.
+	pollInterval = 10 * time.Millisecond
 )
 
-// Eventually looks again and again until it is so: for what other processes, or Redis, give no signal of. After a minute the test fails.
-func Eventually(t testing.TB, what string, so func() bool) {
+// Eventually waits until cond returns true, for conditions without a signal, for example those of
+// other processes. The test fails after a minute.
+func Eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	Until(t, what, func() error {
-		if !so() {
-			return errors.New("it is not so")
+		if !cond() {
+			return errors.New("condition is false")
 		}
 		return nil
 	})
 }
 
-// Until tries again and again until there is no error. After a minute the test fails with the last one.
+// Until calls try until it returns no error. After a minute, the test fails with the last error.
 func Until(t testing.TB, what string, try func() error) {
 	t.Helper()
-	late, tick := time.NewTimer(patience), time.NewTicker(lookEvery)
+	late, tick := time.NewTimer(timeout), time.NewTicker(pollInterval)
 	defer late.Stop()
 	defer tick.Stop()
 	for err := try(); err != nil; err = try() {
 		select {
 		case <-tick.C:
 		case <-late.C:
-			t.Fatalf("waited in vain for: %s: %v", what, err)
+			t.Fatalf("timeout waiting for %s: %v", what, err)
 		}
 	}
 }
 
-// Listens waits until somebody takes connections at an address.
+// Listens waits until a process accepts connections at an address.
 func Listens(t testing.TB, addr string) {
 	t.Helper()
-	Until(t, addr+" takes connections", func() error {
+	Until(t, addr+" accepts connections", func() error {
 		conn, err := net.DialTimeout("tcp", addr, time.Second)
 		if err != nil {
 			return err

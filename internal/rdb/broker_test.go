@@ -2,6 +2,7 @@ package rdb_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/rdbcheck"
 	"github.com/asynq-go/asynq/internal/redistest"
+	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
@@ -32,7 +35,7 @@ func TestBroker(t *testing.T) {
 	})
 }
 
-// Two namespaces on one database see nothing of each other.
+// Two namespaces on one database are isolated from each other.
 func TestNamespacesAreApart(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx := context.Background()
@@ -42,10 +45,10 @@ func TestNamespacesAreApart(t *testing.T) {
 		if task.Err != nil {
 			t.Fatal(task.Err)
 		}
-		if f := fetch(t, one, rdb.Fetch{N: 1}); f.Err != nil || f.Tasks != nil {
+		if f := redistest.Fetch(t, one, rdb.Fetch{N: 1}); f.Err != nil || f.Tasks != nil {
 			t.Errorf("from the first: %+v", f)
 		}
-		if f := fetch(t, two, rdb.Fetch{N: 1}); f.Err != nil || len(f.Tasks) != 1 {
+		if f := redistest.Fetch(t, two, rdb.Fetch{N: 1}); f.Err != nil || len(f.Tasks) != 1 {
 			t.Errorf("from the second: %+v", f)
 		}
 		for _, key := range r.Client().Keys(ctx, "*").Val() {
@@ -56,7 +59,7 @@ func TestNamespacesAreApart(t *testing.T) {
 	})
 }
 
-// A cluster of one node refuses keys of several slots in one command as any other does.
+// A cluster with one node refuses a command with keys of several slots, like any other cluster.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -68,7 +71,11 @@ func TestCluster(t *testing.T) {
 	if diff := cmp.Diff([][]string{{"q"}, {"r"}, {"s"}}, b.Lanes(queues)); diff != "" {
 		t.Errorf("lanes (-want +got):\n%s", diff)
 	}
-	tasks := []*rdb.NewTask{lock(redistest.NewTask(t, "q", "a"), "a"), redistest.NewTask(t, "r", "b"), redistest.NewTask(t, "s", "c")}
+	if diff := cmp.Diff([][]string{queues}, b.PrimaryLanes(ctx, queues)); diff != "" {
+		t.Errorf("lanes by primary (-want +got):\n%s", diff)
+	}
+	on := startWait(ctx, announced(t, b), "q")
+	tasks := []*rdb.NewTask{redistest.Lock(redistest.NewTask(t, "q", "a"), "a"), redistest.NewTask(t, "r", "b"), redistest.NewTask(t, "s", "c")}
 	tasks[2].Group = "g"
 	b.Enqueue(ctx, tasks...)
 	for _, task := range tasks {
@@ -76,8 +83,14 @@ func TestCluster(t *testing.T) {
 			t.Errorf("enqueue of %s: %v", task.ID, task.Err)
 		}
 	}
-	startWait(ctx, newWaiter(t, b, "w"), "q").end(t, "q", nil)
-	f := fetch(t, b, rdb.Fetch{N: 1})
+	on.end(t, "q", nil)
+	if waiting, err := b.Waiting(ctx, append(queues, "t")); err != nil || !slices.Equal(waiting, []string{"q", "r"}) {
+		t.Errorf("tasks wait in %q, error %v", waiting, err)
+	}
+	if delayed, err := b.Filled(ctx, queues, wire.Queue.Scheduled, wire.Queue.Retry); err != nil || len(delayed) > 0 {
+		t.Errorf("delayed: %v, error %v", delayed, err)
+	}
+	f := redistest.Fetch(t, b, rdb.Fetch{N: 1})
 	if f.Err != nil || len(f.Tasks) != 1 {
 		t.Fatalf("%+v", f)
 	}
@@ -86,18 +99,19 @@ func TestCluster(t *testing.T) {
 			t.Error(due.Err)
 		}
 	}
-	if code := settle(t, b, rdb.Settlement{ID: "a", Token: "f", Outcome: rdb.Done}); code != rdb.CodeOK {
+	if code := redistest.Settle(t, b, rdb.Settlement{ID: "a", Token: "f", Outcome: rdb.Done}); code != script.CodeOK {
 		t.Errorf("code %d", code)
 	}
-	if forgotten, err := b.Publish(ctx, &rdb.Presence{Busy: true, Started: map[string][]byte{"a": nil}}); err != nil || forgotten {
-		t.Errorf("publish: %v, error %v", forgotten, err)
+	p := &rdb.Presence{Busy: true, Started: map[string][]byte{"a": nil}}
+	if b.Publish(ctx, p); p.Err != nil || p.Forgotten {
+		t.Errorf("publish: %v, error %v", p.Forgotten, p.Err)
 	}
 	if err := b.Withdraw(ctx, wire.Process{}); err != nil {
 		t.Error(err)
 	}
-	checkServer(t, client)
-	must(t, client.LPush(ctx, "asynq:{r}:active", "stray"))
-	if found, err := rdb.Check(ctx, client, ""); err != nil || len(found) != 1 {
+	redistest.CheckServer(t, client)
+	redistest.Must(t, client.LPush(ctx, "asynq:{r}:active", "stray"))
+	if found, err := rdbcheck.Check(ctx, client, ""); err != nil || len(found) != 1 {
 		t.Errorf("planted one violation, found %v, error %v", found, err)
 	}
 }

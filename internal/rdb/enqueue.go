@@ -2,157 +2,318 @@ package rdb
 
 import (
 	"context"
+	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/asynq-go/asynq/internal/script"
 )
 
-// NewTask is a task to be made, and after Enqueue what became of it.
+// NewTask is a task to create. Enqueue sets Err.
 type NewTask struct {
 	ID        string
+	RandomID  bool // no task has had the ID
 	Queue     string
 	Message   []byte // encoded
 	Lock      string // key of the uniqueness lock; empty: not unique
 	LockTTL   int64  // seconds
-	ProcessAt int64  // unix seconds; 0: at once
-	Group     string // name of the group to wait in, once its time has come; empty: none
+	ProcessAt int64  // unix seconds; 0: now
+	Group     string // name of the group to enter when due; empty: none
+	Tick      *Tick  // of a scheduler, that the task is for; nil: none
+	Once      *Once  // an idempotency key; nil: none
 
-	// Err is nil, ErrTaskIDConflict, ErrDuplicateTask, or what kept the call from going through.
+	// Err is nil, ErrTaskIDConflict, ErrDuplicateTask, or the error of the call; of a tick also
+	// ErrTickOver or ErrTickLate.
 	Err error
 }
 
-// A queue's name is put into the set of all queues again after this time: the set lives in another slot than the queue, and a
-// queue may be removed and come back.
+// Once is an idempotency key: the call creates a task only if no other was created with the key in
+// the queue before. The key expires, at the earliest when no call is repeated any more.
+type Once struct {
+	Key string
+	TTL int64 // seconds
+
+	// FirstID is the ID of the task that was created with the key, by this call or an earlier one.
+	// It is set if Err is nil.
+	FirstID string
+}
+
+// minOnceTTL is the least TTL of an idempotency key in seconds, so that a call that is repeated
+// after a lost reply finds its own task.
+const minOnceTTL = 120
+
+// The name of a queue is added to the set of queues repeatedly, because the set is in another slot
+// than the queue, and another process may delete the queue.
 const (
-	publishEvery = 30 * time.Second
-	publishRetry = time.Second // where it failed
+	registerEvery = 30 * time.Second
+	registerRetry = time.Second            // after an error
+	registerLater = 700 * time.Millisecond // after a task was added to an empty collection
+	maxListing    = 500 * time.Millisecond // that Enqueue waits for the first time, on a Cluster
 )
 
-// maxPipeline bounds the script calls of one pipeline, and so the memory that they take.
-const maxPipeline = 8
-
-// Enqueue makes tasks, and leaves the result of each in its Err. Those of one queue that are to be processed at once are made in
-// their order, and so are those for later, and those in groups. A task whose Err is no declared one may or may not
-// exist: the network ate the answer more often than go-redis repeats a call, and for longer than Patience. A repeated call that made tasks is recognised,
-// and answered as the first one was; one that made none is judged anew.
+// Enqueue creates tasks and sets the Err of each. Pending tasks of a queue are created in order,
+// and so are scheduled tasks and tasks in groups. If Err is not one of the declared errors, the
+// task may or may not exist: no reply arrived within the retries of go-redis and the RetryBudget. A
+// repeated call that created tasks returns its first result; one that created none is evaluated
+// again.
 func (b *Broker) Enqueue(ctx context.Context, tasks ...*NewTask) {
 	for len(tasks) > 0 {
-		tasks = tasks[b.enqueueSome(ctx, tasks):]
+		tasks = tasks[b.enqueueBatches(ctx, tasks):]
 	}
 }
 
-// enqueueSome makes as many tasks as fit into a pipeline and returns how many.
-func (b *Broker) enqueueSome(ctx context.Context, tasks []*NewTask) int {
-	type target struct {
-		queue  *queue
-		script *script
-	}
-	type batch struct {
-		to    target
-		call  *call
-		tasks []*NewTask
-		bytes int
-	}
-	var batches []*batch
-	open := make(map[target]*batch, 1)
-	n := 0
-	for _, t := range tasks {
-		to := target{b.queues.get(t.Queue), enqueueScript}
-		switch {
-		case t.ProcessAt > 0:
-			to.script = scheduleScript
-		case t.Group != "":
-			to.script = groupScript
-		}
-		in := open[to]
-		if in == nil || len(in.tasks) == maxBatch || in.bytes+len(t.Message) > maxBatchBytes && len(in.tasks) > 0 {
-			if len(batches) == maxPipeline {
-				break
-			}
-			in = &batch{to: to}
-			open[to] = in
-			batches = append(batches, in)
-		}
-		in.tasks = append(in.tasks, t)
-		in.bytes += len(t.Message)
-		n++
-	}
+// creation is a call that creates tasks of one queue.
+type creation struct {
+	queue  *script.Queue
+	script *script.Script
+	tasks  []*NewTask
+	bytes  int // of the messages
+	first  int // index of the first task
+	tick   *Tick
+	from   *script.Sequence // nil for a tick, and for tasks with idempotency keys
+	call   *script.Call
+}
 
-	from := b.senders.take()
-	defer b.senders.put(from)
-	from.seq++
-	calls := make([]*call, len(batches))
-	for i, in := range batches {
-		in.call = newCreation(in.to.script, in.to.queue, in.tasks, from.record(in.to.queue, i), from.seq)
+// enqueueBatches creates as many tasks as fit into a pipeline, and returns their number.
+func (b *Broker) enqueueBatches(ctx context.Context, tasks []*NewTask) int {
+	batches, n := b.batches(tasks)
+	now := time.Now()
+	calls := make([]*script.Call, len(batches))
+	var unreachable error
+	var listing []<-chan struct{}
+	for i := range batches {
+		in := &batches[i]
+		if in.tick == nil && in.script != createOnceScript {
+			in.from = in.queue.AcquireSequence()
+			in.from.Next(now)
+		}
+		in.call = in.newCall()
 		calls[i] = in.call
-		b.publish(ctx, in.to.queue)
-	}
-	b.insist(ctx, calls)
-	for _, in := range batches {
-		codes, err := in.call.codes(len(in.tasks))
-		for i, t := range in.tasks {
-			if err != nil {
-				t.Err = err
-			} else {
-				t.Err = codes[i].Err()
+		if unreachable == nil {
+			var listed <-chan struct{}
+			if listed, unreachable = b.register(ctx, in.queue, now.UnixNano()); listed != nil {
+				listing = append(listing, listed)
 			}
 		}
 	}
+	switch {
+	case unreachable != nil:
+		for _, c := range calls {
+			c.Err = unreachable
+		}
+	case b.RetryBudget == 0:
+		b.Run(ctx, calls...)
+	default:
+		b.RunRetrying(ctx, b.RetryBudget, calls)
+	}
+	for i := range batches {
+		in := &batches[i]
+		if in.from != nil {
+			in.queue.ReleaseSequence(ctx, in.from)
+		}
+		if in.setErrors() {
+			b.created(in.queue, now.UnixNano())
+		}
+	}
+	awaitListed(ctx, listing)
 	return n
 }
 
-// newCreation makes the call of enqueue.lua, schedule.lua or group.lua.
-func newCreation(s *script, q *queue, tasks []*NewTask, record string, seq uint64) *call {
-	c := newCall(s, 5+5*len(tasks))
-	c.queue = q
-	switch s {
-	case enqueueScript:
-		c.key(q.pending, q.marker, record)
-	case scheduleScript:
-		c.key(q.scheduled, q.marker, record)
-	case groupScript:
-		c.key(q.groups, q.groupsDue, record)
-	}
-	for _, t := range tasks {
-		c.key(q.keys.Task(t.ID))
-		if s == groupScript {
-			c.key(q.keys.Group(t.Group))
-		}
-	}
-	c.arg(seq, q.taskPrefixLen)
-	for _, t := range tasks {
-		c.arg(t.Message)
-		switch s {
-		case scheduleScript:
-			c.arg(t.ProcessAt, t.Group)
-		case groupScript:
-			c.arg(t.Group)
-		}
-	}
-	for i, t := range tasks {
-		if t.Lock != "" {
-			c.arg(i+1, t.Lock, max(t.LockTTL, 1)) // Redis refuses a TTL of 0, and would do so after the task was written
-		}
-	}
-	return c
-}
-
-// publish puts the queue's name into the set of all queues, now and then. That it fails keeps no task from being enqueued and
-// processed; it is tried again soon.
-func (b *Broker) publish(ctx context.Context, q *queue) {
-	now := b.now().UnixNano()
-	last := q.published.Load()
-	if now-last < int64(publishEvery) || !q.published.CompareAndSwap(last, now) {
+// awaitListed waits until the first names of queues have been added, so that callers find the
+// queues of their tasks listed. The shard of the set may be down, so it waits for a limited time.
+func awaitListed(ctx context.Context, listing []<-chan struct{}) {
+	if len(listing) == 0 {
 		return
 	}
-	add := func() {
-		if err := b.client.SAdd(ctx, b.queues.namespace.Queues(), q.keys.Name).Err(); err != nil {
-			q.published.Store(now - int64(publishEvery-publishRetry))
+	ctx, cancel := context.WithTimeout(ctx, maxListing)
+	defer cancel()
+	for _, listed := range listing {
+		select {
+		case <-listed:
+		case <-ctx.Done():
+			return
 		}
 	}
-	if _, cluster := b.client.(*redis.ClusterClient); cluster && b.Background != nil {
-		b.Background(add) // the set may be on a shard that is down, and the queue on one that is not
-	} else {
-		add()
+}
+
+// batches divides tasks among calls until a pipeline is full. It returns the number of tasks in
+// these calls.
+func (b *Broker) batches(tasks []*NewTask) (batches []creation, n int) {
+	bytes := 0
+	for n, t := range tasks {
+		if bytes += len(t.Message); n == script.MaxPipeline*script.MaxBatch || bytes > script.MaxPipeline*script.MaxBatchBytes && n > 0 {
+			return batches, n
+		}
+		q, s := b.Queue(t.Queue), enqueueScript
+		switch {
+		case t.Once != nil:
+			s = createOnceScript
+		case t.ProcessAt > 0 || t.Group != "" || t.Tick != nil:
+			s = createScript
+		}
+		i := len(batches) - 1 // the last one with this script and queue is not full
+		for i >= 0 && (batches[i].queue != q || batches[i].script != s || batches[i].tick != nil) {
+			i--
+		}
+		if i < 0 || t.Tick != nil || len(batches[i].tasks) == script.MaxBatch || batches[i].bytes+len(t.Message) > script.MaxBatchBytes {
+			i = len(batches)
+			batches = append(batches, creation{queue: q, script: s, tick: t.Tick, first: n})
+		}
+		in := &batches[i]
+		if next := in.first + len(in.tasks); next == n {
+			in.tasks = tasks[in.first : n+1 : n+1]
+		} else {
+			in.tasks = append(in.tasks, t)
+		}
+		in.bytes += len(t.Message)
 	}
+	return batches, len(tasks)
+}
+
+// notTick is the deadline in calls that create no task of a tick.
+const notTick = -1
+
+// newCall returns the call.
+func (c *creation) newCall() *script.Call {
+	call, q := script.NewCall(c.script, 11+4*len(c.tasks)), c.queue
+	call.Queue = q
+	if c.script == enqueueScript {
+		call.Key(q.Pending, q.Marker)
+	} else {
+		call.Key(q.Pending, q.Marker, q.Scheduled, q.Groups, q.GroupsDue)
+	}
+	if c.script == createOnceScript {
+		return c.addKeyed(call)
+	}
+	if c.tick != nil {
+		call.Key(q.Keys.Tick(c.tick.Entry))
+	} else {
+		call.Key(c.from.Record)
+	}
+	for _, t := range c.tasks {
+		call.Key(q.Keys.Task(t.ID))
+	}
+	if c.tick != nil {
+		call.Arg(c.tick.At, q.TaskPrefixLen, q.GroupPrefix, c.tick.Deadline, script.Seconds(groupTTL))
+	} else if call.Arg(c.from.Number, q.TaskPrefixLen); c.script == createScript {
+		call.Arg(q.GroupPrefix, notTick, 0)
+	} else {
+		call.Arg(script.Flag(!slices.ContainsFunc(c.tasks, func(t *NewTask) bool { return !t.RandomID })))
+	}
+	for _, t := range c.tasks {
+		call.Arg(t.Message)
+		if c.script == createScript {
+			call.Arg(t.ProcessAt, t.Group)
+		}
+	}
+	for i, t := range c.tasks {
+		if t.Lock != "" {
+			call.Arg(i+1, t.Lock, max(t.LockTTL, 1)) // Redis rejects a TTL of 0, after the task is written
+		}
+	}
+	return call
+}
+
+// addKeyed adds tasks with idempotency keys to a call.
+func (c *creation) addKeyed(call *script.Call) *script.Call {
+	for _, t := range c.tasks {
+		call.Key(c.queue.Keys.Task(t.ID), c.queue.Keys.IdempotencyKey(t.Once.Key))
+	}
+	call.Arg(c.queue.TaskPrefix, c.queue.GroupPrefix)
+	for _, t := range c.tasks {
+		call.Arg(t.ID, t.Message, t.ProcessAt, t.Group, t.Lock, max(t.LockTTL, 1), max(t.Once.TTL, minOnceTTL))
+	}
+	return call
+}
+
+// setErrors sets the errors of the tasks. It reports whether their collection was empty before.
+func (c *creation) setErrors() (first bool) {
+	if c.script == createOnceScript {
+		return c.setFirstIDs()
+	}
+	r := c.call.ReadCodes(len(c.tasks))
+	if err := r.Err(); err != nil {
+		for _, t := range c.tasks {
+			t.Err = err
+		}
+		return false
+	}
+	for _, t := range c.tasks {
+		code := r.Code()
+		switch {
+		case c.tick != nil && code == script.CodeStale:
+			t.Err = ErrTickOver
+		case c.tick != nil && code == script.CodeLost:
+			t.Err = ErrTickLate
+		default:
+			t.Err = code.Err()
+		}
+		first = first || code == script.CodeFirst
+	}
+	return first
+}
+
+// setFirstIDs is setErrors for tasks with idempotency keys.
+func (c *creation) setFirstIDs() (first bool) {
+	r := c.call.Read()
+	for _, t := range c.tasks {
+		code, id := r.Code(), r.Text()
+		if t.Err = r.Err(); t.Err == nil {
+			t.Err, t.Once.FirstID = code.Err(), id
+		}
+		first = first || code == script.CodeFirst
+	}
+	return first
+}
+
+// register adds the queue's name to the set of queues when due. It returns an error only if there
+// was no reply: then the caller skips the creation, which would time out as well. If Redis rejects
+// the name, tasks are created and processed anyway, and register retries soon.
+//
+// On a Cluster, the shard of the set may be down while that of the queue is up, so the name is
+// added in the background. The first time, register returns a channel that is closed afterwards.
+func (b *Broker) register(ctx context.Context, q *script.Queue, now int64) (listed <-chan struct{}, err error) {
+	last := q.Registered.Load()
+	if now-last < int64(registerEvery) || !q.Registered.CompareAndSwap(last, now) {
+		return nil, nil
+	}
+	add := func() error {
+		err := b.Client().SAdd(ctx, b.Namespace().Queues(), q.Keys.Name).Err()
+		if err != nil {
+			q.Registered.Store(now - int64(registerEvery-registerRetry))
+		}
+		return err
+	}
+	if b.Cluster() != nil && b.Later != nil {
+		added := make(chan struct{})
+		b.Later(0, func() {
+			defer close(added)
+			_ = add() // the next call retries
+		})
+		if last == 0 {
+			listed = added
+		}
+		return listed, nil
+	}
+	if err := add(); err != nil && !script.Refused(err) && b.RetryBudget == 0 {
+		return nil, err
+	}
+	return nil, nil
+}
+
+// created records that a call that began at that time created a task in an empty collection.
+// Another process may have deleted the queue after its name was registered, so the name is
+// registered again shortly after, unless the queue no longer exists by then.
+func (b *Broker) created(q *script.Queue, began int64) {
+	known := func() bool { return q.Registered.Load() >= began }
+	if b.Later == nil || known() || !q.Registering.CompareAndSwap(false, true) {
+		return
+	}
+	b.Later(registerLater, func() {
+		q.Registering.Store(false)
+		ctx := context.Background()
+		if known() || b.Client().Exists(ctx, q.ContentKeys()...).Val() == 0 {
+			return
+		}
+		_ = b.RegisterQueues(ctx, []string{q.Keys.Name}) // the next such task retries
+	})
 }

@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/redistest"
+	"github.com/asynq-go/asynq/internal/script"
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// A Redis that has reached its maxmemory refuses new tasks and leaves nothing of them, and goes on with those that it has.
+// A Redis at its maxmemory limit refuses new tasks and stores no part of them. Existing tasks
+// continue to run.
 func TestFullRedis(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t, "--maxmemory-policy", "noeviction")
@@ -26,92 +27,104 @@ func TestFullRedis(t *testing.T) {
 	due := redistest.NewTask(t, "q", "due")
 	due.ProcessAt = time.Now().Add(-time.Hour).Unix()
 	b.Enqueue(ctx, append(tasks, due)...)
-	f := fetch(t, b, rdb.Fetch{N: 6})
+	f := redistest.Fetch(t, b, rdb.Fetch{N: 6})
 	if f.Err != nil || len(f.Tasks) != 6 {
 		t.Fatalf("%+v", f)
 	}
-	must(t, client.ConfigSet(ctx, "maxmemory", "1"))
+	redistest.Must(t, client.ConfigSet(ctx, "maxmemory", "1"))
 
 	before := redistest.Dump(t, client)
 	for name, change := range map[string]func(*rdb.NewTask){
 		"pending":   func(*rdb.NewTask) {},
 		"scheduled": func(n *rdb.NewTask) { n.ProcessAt = time.Now().Add(time.Hour).Unix() },
 		"grouped":   func(n *rdb.NewTask) { n.Group = "g" },
+		"keyed":     func(n *rdb.NewTask) { n.Once = &rdb.Once{Key: "k", TTL: 60} },
 	} {
-		task := lock(redistest.NewTask(t, "q", "new"), "new")
+		task := redistest.Lock(redistest.NewTask(t, "q", "new"), "new")
 		change(task)
 		b.Enqueue(ctx, task)
-		if !rdb.IsFull(task.Err) || !rdb.Refused(task.Err) {
+		if !script.IsFull(task.Err) || !script.Refused(task.Err) {
 			t.Errorf("%s: a new task gets the error %v", name, task.Err)
 		}
 	}
-	if err := b.WriteResult(ctx, "q", "t0", "f", []byte("result")); !rdb.IsFull(err) {
+	if err := b.WriteResult(ctx, "q", "t0", "f", []byte("result")); !script.IsFull(err) {
 		t.Errorf("a result gets the error %v", err)
 	}
 	for name, task := range kindsOfTask(t) {
-		if tick := tickOf(t, b, 1000, "new", func(k *rdb.Tick) { k.Task = task }); !rdb.IsFull(tick.Task.Err) {
-			t.Errorf("%s: a tick gets the error %v", name, tick.Task.Err)
+		tick := *task
+		tick.Tick = &rdb.Tick{Entry: "e", At: 1000, Deadline: soon()}
+		if b.Enqueue(ctx, &tick); !script.IsFull(tick.Err) {
+			t.Errorf("%s: a tick gets the error %v", name, tick.Err)
 		}
 	}
-	wantLines(t, redistest.Dump(t, client), strings.Join(before, "\n"))
+	redistest.WantLines(t, redistest.Dump(t, client), strings.Join(before, "\n"))
 	if l := lead(t, b, "a", groupLease); !l.Leads {
 		t.Errorf("lead: %+v", l)
 	}
-	abdicate(t, b, "a")
-	memory := &rdb.TickMemory{Entry: "e", Queue: "q", Seed: 5}
-	if b.RecallTick(ctx, memory); memory.Err != nil || memory.Last != 5 {
+	releaseLeadership(t, b, "a")
+	memory := &rdb.TickRecord{Entry: "e", Queue: "q", Seed: 5}
+	if b.LoadTickRecord(ctx, memory); memory.Err != nil || memory.Last != 5 {
 		t.Errorf("recall: %+v", memory)
 	}
 
-	msg := func(id string) []byte { return message(t, id) }
+	msg := func(id string) []byte { return redistest.FailedMessage(t, id) }
 	held := []rdb.Held{{ID: "t0", Token: "f"}}
-	if b.Extend(ctx, "q", time.Minute, held); held[0].Err != nil || held[0].Code != rdb.CodeOK {
+	if b.Extend(ctx, "q", time.Minute, held); held[0].Err != nil || held[0].Code != script.CodeOK {
 		t.Errorf("extend: %+v", held[0])
 	}
 	for _, s := range []rdb.Settlement{
 		{ID: "t0", Outcome: rdb.Done},
 		{ID: "t1", Outcome: rdb.Complete, Message: msg("t1"), Retention: 60},
-		{ID: "t2", Outcome: rdb.Retry, Message: msg("t2"), Delay: time.Minute, Failed: true},
-		{ID: "t3", Outcome: rdb.Archive, Message: msg("t3"), Failed: true},
+		{ID: "t2", Outcome: rdb.Retry, Message: msg("t2"), Delay: time.Minute},
+		{ID: "t3", Outcome: rdb.Archive, Message: msg("t3")},
 		{ID: "t4", Outcome: rdb.Requeue},
 	} {
 		s.Token = "f"
-		if code := settle(t, b, s); code != rdb.CodeOK {
+		if code := redistest.Settle(t, b, s); code != script.CodeOK {
 			t.Errorf("%v: code %d", s.Outcome, code)
 		}
 	}
-	must(t, client.ZRem(ctx, "asynq:{q}:lease", "t5")) // no lease counts as ended
-	item := &rdb.Recovery{ID: "t5", Token: "f", Message: msg("t5"), Failed: true}
-	if b.Recover(ctx, "q", []*rdb.Recovery{item}); item.Err != nil || item.Code != rdb.CodeOK {
+	redistest.Must(t, client.ZRem(ctx, "asynq:{q}:lease", "t5")) // no lease counts as ended
+	item := &rdb.Settlement{Queue: "q", Outcome: rdb.Requeue, ID: "t5", Token: "f", Message: msg("t5"), Failed: true}
+	if b.Recover(ctx, []*rdb.Settlement{item}); item.Err != nil || item.Code != script.CodeOK {
 		t.Errorf("recover: %+v", item)
 	}
-	if due := forward(t, b); due.Moved != 1 {
+	if due := redistest.Forward(t, b); due.Moved != 1 {
 		t.Errorf("forward: %+v", due)
 	}
-	if f := fetch(t, b, rdb.Fetch{N: 5, Token: "second"}); f.Err != nil || len(f.Tasks) != 5 {
+	if f := redistest.Fetch(t, b, rdb.Fetch{N: 5, Token: "second"}); f.Err != nil || len(f.Tasks) != 5 {
 		t.Errorf("fetch: %+v", f)
 	}
-	if n := undo(t, b, "second"); n != 5 {
-		t.Errorf("undo of %d tasks", n)
+	if n := redistest.Reclaim(t, b, "second"); n != 5 {
+		t.Errorf("reclaimed %d tasks", n)
 	}
-	if n, err := b.ExpireCompleted(ctx, "q", 10); err != nil || n != 0 {
+	if n, err := b.Purge(ctx, "q", wire.StateCompleted, 10); err != nil || n != 0 {
 		t.Errorf("expire: %d, error %v", n, err)
 	}
-	if _, err := b.TrimArchived(ctx, "q", 10); err != nil {
+	if _, err := b.Purge(ctx, "q", wire.StateArchived, 10); err != nil {
 		t.Errorf("trim: %v", err)
 	}
-	must(t, client.ConfigSet(ctx, "maxmemory", "0"))
-	checkServer(t, client)
+	redistest.Must(t, client.ConfigSet(ctx, "maxmemory", "0"))
+	redistest.CheckServer(t, client)
 }
 
-// checkServer is the invariant check of a server of a test's own.
-func checkServer(t *testing.T, client redis.UniversalClient) {
-	t.Helper()
-	found, err := rdb.Check(context.Background(), client, "")
-	if err != nil {
-		t.Error(err)
+// A full Redis does not turn a successful call whose reply was lost into an error.
+func TestFullRedisRepeatsReply(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartServer(t, "--maxmemory-policy", "noeviction")
+	ctx, client := context.Background(), s.Client(t)
+	b, recorded := redistest.RecordingBroker(t, &redistest.Redis{Addr: s.Addr()})
+	task := redistest.NewTask(t, "q", "a")
+	task.RandomID = true
+	if b.Enqueue(ctx, task); task.Err != nil {
+		t.Fatal(task.Err)
 	}
-	for _, v := range found {
-		t.Errorf("broken invariant: %v", v)
+	redistest.Must(t, client.ConfigSet(ctx, "maxmemory", "1"))
+	before := redistest.Dump(t, client)
+	call := recorded.Calls["enqueue"][0]
+	codes, err := client.Do(ctx, append([]any{"evalsha", call.SHA, len(call.Keys)}, append(call.Keys, call.Args...)...)...).Int64Slice()
+	if err != nil || len(codes) != 1 || codes[0] != int64(script.CodeOK) {
+		t.Errorf("the same call again returns %v, error %v", codes, err)
 	}
+	redistest.WantLines(t, redistest.Dump(t, client), strings.Join(before, "\n"))
 }

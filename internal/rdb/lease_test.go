@@ -12,6 +12,7 @@ import (
 
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/redistest"
+	"github.com/asynq-go/asynq/internal/script"
 )
 
 func TestExtend(t *testing.T) {
@@ -21,12 +22,12 @@ func TestExtend(t *testing.T) {
 		f := r.Fetch(t, "q", 2)
 		held := []rdb.Held{{ID: "t1", Token: f.Token}, {ID: "t2", Token: "another"}, {ID: "t3", Token: f.Token}, {ID: "gone", Token: f.Token}}
 		b.Extend(ctx, "q", 90*time.Second, held)
-		for i, want := range []rdb.Code{rdb.CodeOK, rdb.CodeLost, rdb.CodeLost, rdb.CodeGone} {
+		for i, want := range []script.Code{script.CodeOK, script.CodeLost, script.CodeLost, script.CodeGone} {
 			if held[i].Err != nil || held[i].Code != want {
 				t.Errorf("%s: code %d, want %d, error %v", held[i].ID, held[i].Code, want, held[i].Err)
 			}
 		}
-		wantDump(t, r, `
+		redistest.WantDump(t, r, `
 			asynq:queues = {q}
 			Q:active = [t2 t1]
 			Q:lease = {t1:now+1m30s t2:now+30s}
@@ -36,14 +37,27 @@ func TestExtend(t *testing.T) {
 			Q:t:t2 = {msg:test(payload) state:active token:f1}
 			Q:t:t3 = {msg:test(payload) pending_since:now state:pending}
 		`)
-		settle(t, b, rdb.Settlement{ID: "t1", Token: f.Token, Outcome: rdb.Retry, Delay: time.Minute})
-		unchanged(t, r, "extending what is settled", func() {
+		redistest.Settle(t, b, rdb.Settlement{ID: "t1", Token: f.Token, Outcome: rdb.Retry, Delay: time.Minute})
+		redistest.Unchanged(t, r, "extending what is settled", func() {
 			late := []rdb.Held{{ID: "t1", Token: f.Token}}
-			if b.Extend(ctx, "q", time.Hour, late); late[0].Code != rdb.CodeLost {
+			if b.Extend(ctx, "q", time.Hour, late); late[0].Code != script.CodeLost {
 				t.Errorf("a settled task: code %d", late[0].Code)
 			}
 		})
 	})
+}
+
+func TestExtendIsNotShorter(t *testing.T) {
+	r := redistest.Mini(t)
+	r.Enqueue(t, "q", 1)
+	held := []rdb.Held{{ID: "t1", Token: r.Fetch(t, "q", 1).Token}}
+	for micros, want := range map[int64]float64{0: 60, 1: 61, 999_999: 61} {
+		r.SetTime(time.Unix(1_800_000_000, micros*1000))
+		r.Broker().Extend(context.Background(), "q", time.Minute, held)
+		if got := r.Client().ZScore(context.Background(), "asynq:{q}:lease", "t1").Val() - 1_800_000_000; held[0].Err != nil || got != want {
+			t.Errorf("%d µs: the lease ends at second %v, want %v; error %v", micros, got, want, held[0].Err)
+		}
+	}
 }
 
 func TestExtendMany(t *testing.T) {
@@ -59,7 +73,7 @@ func TestExtendMany(t *testing.T) {
 		}
 		r.Broker().Extend(ctx, "q", time.Hour, held)
 		for _, h := range held {
-			if h.Err != nil || h.Code != rdb.CodeOK {
+			if h.Err != nil || h.Code != script.CodeOK {
 				t.Fatalf("%s: code %d, error %v", h.ID, h.Code, h.Err)
 			}
 		}
@@ -70,35 +84,26 @@ func TestExtendMany(t *testing.T) {
 	})
 }
 
-// expire lets the leases of tasks end some time ago, the first one's first.
-func expire(t *testing.T, r *redistest.Redis, ago time.Duration, ids ...string) {
-	t.Helper()
-	end := time.Now().Add(-ago).Unix()
-	for i, id := range ids {
-		must(t, r.Client().ZAddXX(context.Background(), "asynq:{q}:lease", redis.Z{Score: float64(end + int64(i)), Member: id}))
-	}
-}
-
 func TestExpired(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		r.AllowViolations()
 		ctx, b, client := context.Background(), r.Broker(), r.Client()
-		tasks, looked, next, err := b.Expired(ctx, "q", 0, 10)
-		if tasks != nil || looked != 0 || next >= 0 || err != nil {
-			t.Errorf("without leases: %v, looked at %d, next in %v, error %v", tasks, looked, next, err)
+		tasks, scanned, next, err := b.Expired(ctx, "q", 0, 10)
+		if tasks != nil || scanned != 0 || next >= 0 || err != nil {
+			t.Errorf("without leases: %v, scanned %d, next in %v, error %v", tasks, scanned, next, err)
 		}
 		r.Enqueue(t, "q", 4)
 		f := r.Fetch(t, "q", 4)
-		expire(t, r, time.Hour, "t1", "t2")
-		must(t, client.HDel(ctx, "asynq:{q}:t:t2", "token")) // as if another library held it
-		expire(t, r, 10*time.Second, "t3")
-		must(t, client.HDel(ctx, "asynq:{q}:t:t3", "token"))
-		must(t, client.ZAdd(ctx, "asynq:{q}:lease", redis.Z{Score: 1, Member: "gone"}, redis.Z{Score: 2, Member: "string"}))
-		must(t, client.Set(ctx, "asynq:{q}:t:string", "no task", 0))
+		redistest.ExpireLeases(t, r, time.Hour, "t1", "t2")
+		redistest.Must(t, client.HDel(ctx, "asynq:{q}:t:t2", "token")) // as if another library held it
+		redistest.ExpireLeases(t, r, 10*time.Second, "t3")
+		redistest.Must(t, client.HDel(ctx, "asynq:{q}:t:t3", "token"))
+		redistest.Must(t, client.ZAdd(ctx, "asynq:{q}:lease", redis.Z{Score: 1, Member: "gone"}, redis.Z{Score: 2, Member: "string"}))
+		redistest.Must(t, client.Set(ctx, "asynq:{q}:t:string", "no task", 0))
 
-		tasks, looked, next, err = b.Expired(ctx, "q", 0, 10)
-		if looked != 5 || next < 20*time.Second || next > 31*time.Second || err != nil {
-			t.Errorf("looked at %d, next in %v, error %v", looked, next, err)
+		tasks, scanned, next, err = b.Expired(ctx, "q", 0, 10)
+		if scanned != 5 || next < 20*time.Second || next > 31*time.Second || err != nil {
+			t.Errorf("scanned %d, next in %v, error %v", scanned, next, err)
 		}
 		want := []rdb.Expired{
 			{ID: "gone"}, {ID: "string"},
@@ -109,22 +114,22 @@ func TestExpired(t *testing.T) {
 		if diff := cmp.Diff(want, tasks); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		tasks, looked, _, err = b.Expired(ctx, "q", 2, 1)
-		if len(tasks) != 1 || tasks[0].ID != "t1" || looked != 1 || err != nil {
-			t.Errorf("one after two: %v, looked at %d, error %v", tasks, looked, err)
+		tasks, scanned, _, err = b.Expired(ctx, "q", 2, 1)
+		if len(tasks) != 1 || tasks[0].ID != "t1" || scanned != 1 || err != nil {
+			t.Errorf("one after two: %v, scanned %d, error %v", tasks, scanned, err)
 		}
 	})
 }
 
-// An active task whose message is missing is not one that does not exist.
+// An active task without a message is distinguished from one that does not exist.
 func TestExpiredTaskWithoutMessage(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		r.AllowViolations()
 		ctx := context.Background()
 		r.Enqueue(t, "q", 1)
 		r.Fetch(t, "q", 1)
-		expire(t, r, time.Hour, "t1")
-		must(t, r.Client().HDel(ctx, "asynq:{q}:t:t1", "msg"))
+		redistest.ExpireLeases(t, r, time.Hour, "t1")
+		redistest.Must(t, r.Client().HDel(ctx, "asynq:{q}:t:t1", "msg"))
 		tasks, _, _, err := r.Broker().Expired(ctx, "q", 0, 10)
 		if err != nil || len(tasks) != 1 || tasks[0].Message == nil {
 			t.Errorf("got %#v, error %v", tasks, err)
@@ -135,32 +140,36 @@ func TestExpiredTaskWithoutMessage(t *testing.T) {
 func TestRecover(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx, b, client := context.Background(), r.Broker(), r.Client()
-		r.Make(t, lock(redistest.NewTask(t, "q", "a"), "x"), redistest.NewTask(t, "q", "b"), redistest.NewTask(t, "q", "c"),
+		r.Make(t, redistest.Lock(redistest.NewTask(t, "q", "a"), "x"), redistest.NewTask(t, "q", "b"), redistest.NewTask(t, "q", "c"),
 			redistest.NewTask(t, "q", "d"), redistest.NewTask(t, "q", "e"), redistest.NewTask(t, "q", "f"))
 		r.Fetch(t, "q", 5)
-		expire(t, r, time.Hour, "a", "b", "c")
-		must(t, client.ZAdd(ctx, "asynq:{q}:lease", redis.Z{Score: 1, Member: "stray"}))
-		must(t, client.LPush(ctx, "asynq:{q}:active", "stray"))
-		must(t, client.Del(ctx, "asynq:{q}:marker"))
+		redistest.ExpireLeases(t, r, time.Hour, "a", "b", "c")
+		redistest.Must(t, client.ZAdd(ctx, "asynq:{q}:lease", redis.Z{Score: 1, Member: "stray"}))
+		redistest.Must(t, client.LPush(ctx, "asynq:{q}:active", "stray"))
+		redistest.Must(t, client.Del(ctx, "asynq:{q}:marker"))
 
-		items := func() []*rdb.Recovery {
-			return []*rdb.Recovery{
-				{ID: "b", Token: "f1"}, // back, as it is
-				{ID: "a", Token: "f1", Message: message(t, "a"), Failed: true},                // back, to run first
-				{ID: "c", Token: "f1", Message: message(t, "c"), Failed: true, Archive: true}, // into the archive
-				{ID: "d", Token: "f1", Failed: true},                                          // its lease was extended
-				{ID: "e", Token: "f1", Failed: true, Archive: true},                           // its lease was extended
-				{ID: "stray"},
+		items := func() []*rdb.Settlement {
+			items := []*rdb.Settlement{
+				{ID: "b", Token: "f1", Outcome: rdb.Requeue},                                                         // back, as it is
+				{ID: "a", Token: "f1", Outcome: rdb.Requeue, Message: redistest.FailedMessage(t, "a"), Failed: true}, // back, to run first
+				{ID: "c", Token: "f1", Outcome: rdb.Archive, Message: redistest.FailedMessage(t, "c")},               // into the archive
+				{ID: "d", Token: "f1", Outcome: rdb.Requeue, Failed: true},                                           // its lease was extended
+				{ID: "e", Token: "f1", Outcome: rdb.Archive},                                                         // its lease was extended
+				{ID: "stray", Outcome: rdb.Requeue},
 			}
+			for _, item := range items {
+				item.Queue = "q"
+			}
+			return items
 		}
 		recovery := items()
-		b.Recover(ctx, "q", recovery)
-		for i, want := range []rdb.Code{rdb.CodeOK, rdb.CodeOK, rdb.CodeOK, rdb.CodeLost, rdb.CodeLost, rdb.CodeGone} {
+		b.Recover(ctx, recovery)
+		for i, want := range []script.Code{script.CodeOK, script.CodeOK, script.CodeOK, script.CodeLost, script.CodeLost, script.CodeGone} {
 			if recovery[i].Err != nil || recovery[i].Code != want {
 				t.Errorf("%s: code %d, want %d, error %v", recovery[i].ID, recovery[i].Code, want, recovery[i].Err)
 			}
 		}
-		wantDump(t, r, `
+		redistest.WantDump(t, r, `
 			asynq:queues = {q}
 			Q:active = [e d]
 			Q:archived = {c:now}
@@ -179,37 +188,37 @@ func TestRecover(t *testing.T) {
 			Q:t:f = {msg:test(payload) pending_since:now state:pending}
 			Q:unique:test:x = a ttl 1m0s
 		`)
-		unchanged(t, r, "the same recovery again", func() {
+		redistest.Unchanged(t, r, "the same recovery again", func() {
 			recovery = items()
-			b.Recover(ctx, "q", recovery)
+			b.Recover(ctx, recovery)
 			for _, item := range recovery[:3] {
-				if item.Err != nil || item.Code == rdb.CodeOK {
+				if item.Err != nil || item.Code == script.CodeOK {
 					t.Errorf("%s again: code %d, error %v", item.ID, item.Code, item.Err)
 				}
 			}
 		})
-		if code := settle(t, b, rdb.Settlement{ID: "a", Token: "f1", Outcome: rdb.Done}); code != rdb.CodeLost {
+		if code := redistest.Settle(t, b, rdb.Settlement{ID: "a", Token: "f1", Outcome: rdb.Done}); code != script.CodeLost {
 			t.Errorf("a late settlement: code %d", code)
 		}
-		if f := fetch(t, b, rdb.Fetch{N: 2}); !slices.Equal(ids(f), []string{"a", "b"}) {
-			t.Errorf("next to run are %v", ids(f))
+		if f := redistest.Fetch(t, b, rdb.Fetch{N: 2}); !slices.Equal(redistest.IDs(f), []string{"a", "b"}) {
+			t.Errorf("next to run are %v", redistest.IDs(f))
 		}
 	})
 }
 
-// What was fetched again since Expired told of it belongs to its new holder.
+// A task that is fetched again after Expired returned it belongs to its new holder.
 func TestRecoverLeavesNewAttempt(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx, b := context.Background(), r.Broker()
 		r.Enqueue(t, "q", 1)
 		r.Fetch(t, "q", 1)
-		settle(t, b, rdb.Settlement{ID: "t1", Token: "f1", Outcome: rdb.Requeue})
+		redistest.Settle(t, b, rdb.Settlement{ID: "t1", Token: "f1", Outcome: rdb.Requeue})
 		r.Fetch(t, "q", 1)
-		expire(t, r, time.Hour, "t1")
-		unchanged(t, r, "the recovery", func() {
-			for _, archive := range []bool{false, true} {
-				item := &rdb.Recovery{ID: "t1", Token: "f1", Archive: archive}
-				if b.Recover(ctx, "q", []*rdb.Recovery{item}); item.Err != nil || item.Code != rdb.CodeLost {
+		redistest.ExpireLeases(t, r, time.Hour, "t1")
+		redistest.Unchanged(t, r, "the recovery", func() {
+			for _, outcome := range []rdb.Outcome{rdb.Requeue, rdb.Archive} {
+				item := &rdb.Settlement{Queue: "q", ID: "t1", Token: "f1", Outcome: outcome}
+				if b.Recover(ctx, []*rdb.Settlement{item}); item.Err != nil || item.Code != script.CodeLost {
 					t.Errorf("code %d, error %v", item.Code, item.Err)
 				}
 			}
@@ -219,48 +228,50 @@ func TestRecoverLeavesNewAttempt(t *testing.T) {
 
 func TestRecoverNothing(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
-		unchanged(t, r, "a recovery of nothing", func() { r.Broker().Recover(context.Background(), "q", nil) })
+		redistest.Unchanged(t, r, "a recovery of nothing", func() { r.Broker().Recover(context.Background(), nil) })
 	})
 }
 
-// Leases that have ended are listed by the megabyte too, and a call that takes tasks back carries no more either.
+// Expired also limits its messages to a megabyte, and so does a call that recovers tasks.
 func TestExpiredAMegabyte(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx := context.Background()
-		b, recorded := recordingBroker(t, r)
+		b, recorded := redistest.RecordingBroker(t, r)
 		made := makeLarge(t, r, 10, 2<<20, 10, 10)
 		for i := range 2 {
-			fetch(t, b, rdb.Fetch{N: 10, Token: fmt.Sprint("f", i)})
+			redistest.Fetch(t, b, rdb.Fetch{N: 10, Token: fmt.Sprint("f", i)})
 		}
-		expire(t, r, time.Hour, made...)
+		redistest.ExpireLeases(t, r, time.Hour, made...)
 		for i, want := range []struct {
-			skip, looked int
-			more         bool
+			skip, scanned int
+			more          bool
 		}{{0, 2, true}, {2, 2, false}, {1, 1, true}} {
-			tasks, looked, next, err := b.Expired(ctx, "q", want.skip, 10)
+			tasks, scanned, next, err := b.Expired(ctx, "q", want.skip, 10)
 			var got []string
 			for _, task := range tasks {
 				got = append(got, task.ID)
 			}
-			if err != nil || looked != want.looked || next == 0 != want.more || !slices.Equal(got, made[want.skip:want.skip+want.looked]) {
-				t.Errorf("look %d: %v, looked at %d, next in %v, error %v; want %+v", i, got, looked, next, err, want)
+			if err != nil || scanned != want.scanned || next == 0 != want.more || !slices.Equal(got, made[want.skip:want.skip+want.scanned]) {
+				t.Errorf("scan %d: %v, scanned %d, next in %v, error %v; want %+v", i, got, scanned, next, err, want)
 			}
 		}
 
-		var items []*rdb.Recovery
+		var items []*rdb.Settlement
 		tasks, _, _, _ := b.Expired(ctx, "q", 0, 10)
 		rest, _, _, _ := b.Expired(ctx, "q", 2, 10)
 		for _, e := range append(tasks, rest...) {
-			items = append(items, &rdb.Recovery{ID: e.ID, Token: e.Token, Message: e.Message, Failed: true})
+			items = append(items, &rdb.Settlement{
+				Queue: "q", ID: e.ID, Token: e.Token, Outcome: rdb.Requeue, Message: e.Message, Failed: true,
+			})
 		}
-		b.Recover(ctx, "q", items)
+		b.Recover(ctx, items)
 		for _, item := range items {
-			if item.Err != nil || item.Code != rdb.CodeOK {
+			if item.Err != nil || item.Code != script.CodeOK {
 				t.Errorf("%s: code %d, error %v", item.ID, item.Code, item.Err)
 			}
 		}
-		if n := len(recorded.calls["recover"]); n != 3 {
-			t.Errorf("%d calls of recover, want 3", n)
+		if n := len(recorded.Calls["settle"]); n != 3 {
+			t.Errorf("%d calls, want 3", n)
 		}
 	})
 }

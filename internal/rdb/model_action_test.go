@@ -1,6 +1,7 @@
 package rdb_test
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -9,51 +10,64 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
 // modelLease is longer than any run.
 const modelLease = 10 * time.Minute
 
-// turn makes a turn of a pump, of at most so many parts.
-func (m *machine) turn(t *rapid.T, undos, settlements, fetches int) {
-	turn := &rdb.Turn{}
-	for range rapid.IntRange(0, undos).Draw(t, "undos") {
-		turn.Undo = append(turn.Undo, &rdb.Undo{Queue: m.pickQueue(t).keys.Name, Token: pick(t, "token", recent(m.tokens)...)})
+// roundTrip makes a round trip with at most so many reclaims, settlements and fetches.
+func (m *machine) roundTrip(t *rapid.T, reclaims, settlements, fetches int) {
+	trip := &rdb.RoundTrip{}
+	for range rapid.IntRange(0, reclaims).Draw(t, "reclaims") {
+		trip.Reclaim = append(trip.Reclaim, &rdb.Reclaim{Queue: m.pickQueue(t).keys.Name, Token: pick(t, "token", recent(m.tokens)...)})
 	}
 	for range rapid.IntRange(0, settlements).Draw(t, "settlements") {
-		if s := m.pickSettlement(t); !slices.ContainsFunc(turn.Settle, func(other *rdb.Settlement) bool {
+		if s := m.pickSettlement(t); !slices.ContainsFunc(trip.Settle, func(other *rdb.Settlement) bool {
 			return s.Queue == other.Queue && s.ID == other.ID // an attempt has one outcome
 		}) {
-			turn.Settle = append(turn.Settle, s)
+			trip.Settle = append(trip.Settle, s)
 		}
 	}
 	for range rapid.IntRange(0, fetches).Draw(t, "fetches") {
-		turn.Fetch = append(turn.Fetch, m.pickFetch(t))
+		trip.Fetch = append(trip.Fetch, m.pickFetch(t))
 	}
-	m.broker.Turn(m.ctx, turn)
+	most := pick(t, "limit", 0, 0, 3, rdb.InOrder)
+	for _, s := range trip.Settle {
+		s.MaxActive = most
+	}
+	m.broker.RoundTrip(m.ctx, trip)
 
 	now := m.model.now
-	for _, u := range turn.Undo {
-		back := m.model.queue(u.Queue).undo(u.Token, now)
-		expect(t, "undo", rdb.Undo{Queue: u.Queue, Token: u.Token, Cursor: "0", Back: back}, *u)
+	for _, u := range trip.Reclaim {
+		back := m.model.queue(u.Queue).reclaim(u.Token, now)
+		expect(t, "reclaim", rdb.Reclaim{Queue: u.Queue, Token: u.Token, Cursor: "0", Returned: back}, *u)
 	}
 	type target struct {
-		queue   string
-		outcome rdb.Outcome
+		queue string
+		done  bool
 	}
-	for _, call := range inCalls(turn.Settle, func(s *rdb.Settlement) target { return target{s.Queue, s.Outcome} }) {
+	for _, call := range inCalls(trip.Settle, func(s *rdb.Settlement) target {
+		return target{s.Queue, s.Outcome == rdb.Done || s.Outcome == rdb.Revoke}
+	}) {
 		q := m.model.queue(call[0].Queue)
+		slices.SortStableFunc(call, func(a, b *rdb.Settlement) int { return cmp.Compare(a.Outcome, b.Outcome) })
+		archived, freed := false, false
 		for _, s := range call {
+			freed = freed || s.Code == script.CodeOK
+			archived = archived || s.Outcome == rdb.Archive && s.Code == script.CodeOK
 			if code := q.settle(s, now); s.Err != nil || s.Code != code {
 				t.Errorf("%v of %q under %q: code %d, want %d, error %v", s.Outcome, s.ID, s.Token, s.Code, code, s.Err)
 			}
 		}
-		if call[0].Outcome == rdb.Archive && slices.ContainsFunc(call, func(s *rdb.Settlement) bool { return s.Code == rdb.CodeOK }) {
+		if archived {
 			q.trim(len(q.tasks), now)
 		}
+		fetched := slices.ContainsFunc(trip.Fetch, func(f *rdb.Fetch) bool { return f.Queue == call[0].Queue })
+		q.marked = q.marked || freed && most != 0 && len(q.pending) > 0 && !fetched
 	}
-	for _, f := range turn.Fetch {
+	for _, f := range trip.Fetch {
 		tasks, code, more := m.model.queue(f.Queue).fetch(f, now)
 		if f.Err != nil || f.Code != code || f.More != more || len(f.Dropped) > 0 {
 			t.Errorf("fetch: %+v; want code %d, more: %v", f, code, more)
@@ -76,10 +90,13 @@ func (m *machine) pickSettlement(t *rapid.T) *rdb.Settlement {
 	switch s.Outcome {
 	case rdb.Complete:
 		s.Message, s.Retention = m.pickMessage(t, q, s.ID), 3600
-	case rdb.Retry:
-		s.Message, s.Delay, s.Failed = m.pickMessage(t, q, s.ID), time.Hour, !oneIn(t, 3, "not counted")
+	case rdb.Retry, rdb.Defer:
+		s.Message, s.Delay = m.pickMessage(t, q, s.ID), pick(t, "delay", 0, time.Hour)
 	case rdb.Archive:
-		s.Message, s.Failed = m.pickMessage(t, q, s.ID), !oneIn(t, 3, "not counted")
+		s.Message = m.pickMessage(t, q, s.ID)
+	}
+	if oneIn(t, 3, "result") {
+		s.Result = []byte(m.newName("result"))
 	}
 	m.settled = append(m.settled, *s)
 	return s
@@ -122,36 +139,45 @@ func (m *machine) extend(t *rapid.T) {
 	}
 }
 
-func (m *machine) writeResult(t *rapid.T) {
-	q := m.pickQueue(t)
-	id, token := m.pickTask(t, q)
-	result := m.newName("result")
-	task, code := q.held(id, token, "")
-	if task != nil {
-		task.result = result
+// writeResults writes results of some tasks, perhaps several of one.
+func (m *machine) writeResults(t *rapid.T) {
+	var writes []*rdb.ResultWrite
+	var codes []script.Code
+	for range rapid.IntRange(1, 4).Draw(t, "results") {
+		q := m.pickQueue(t)
+		id, token := m.pickTask(t, q)
+		w := &rdb.ResultWrite{Queue: q.keys.Name, ID: id, Token: token, Result: []byte(m.newName("result"))}
+		task, code := q.held(id, token, "")
+		if task != nil {
+			task.result = string(w.Result)
+		}
+		writes, codes = append(writes, w), append(codes, code)
 	}
-	if err := m.anyBroker(t).WriteResult(m.ctx, q.keys.Name, id, token, []byte(result)); !errors.Is(err, code.Err()) {
-		t.Errorf("result of %q under %q: error %v, want %v", id, token, err, code.Err())
+	m.anyBroker(t).WriteResults(m.ctx, writes)
+	for i, w := range writes {
+		if w.Err != nil || w.Code != codes[i] {
+			t.Errorf("result of %q under %q: code %d, want %d, error %v", w.ID, w.Token, w.Code, codes[i], w.Err)
+		}
 	}
 }
 
-// recover takes back some of the tasks whose lease has ended, and tries others.
+// recover recovers some tasks with expired leases, and tries others.
 func (m *machine) recover(t *rapid.T) {
 	q, now := m.pickQueue(t), m.model.now
 	skip, n := pick(t, "skip", 0, 0, 0, 1, 2), pick(t, "n", 100, 100, 2, 1)
-	listed, looked, next, err := m.broker.Expired(m.ctx, q.keys.Name, skip, n)
-	want, wantLooked := q.expired(skip, n, now)
-	if err != nil || looked != wantLooked {
-		t.Errorf("looked at %d leases, want %d, error %v", looked, wantLooked, err)
+	listed, scanned, next, err := m.broker.Expired(m.ctx, q.keys.Name, skip, n)
+	want, wantScanned := q.expired(skip, n, now)
+	if err != nil || scanned != wantScanned {
+		t.Errorf("scanned %d leases, want %d, error %v", scanned, wantScanned, err)
 	}
 	expect(t, "expired", want, listed)
-	if others := len(q.active) > len(q.until(now, wire.StateActive)); skip == 0 && others && looked < n && next <= 0 {
+	if others := len(q.active) > len(q.until(now, wire.StateActive)); skip == 0 && others && scanned < n && next <= 0 {
 		t.Errorf("the next lease ends in %v", next)
 	} else if len(q.active) == 0 && next >= 0 {
 		t.Errorf("there is no lease, and the next one ends in %v", next)
 	}
 
-	var items []*rdb.Recovery
+	var items []*rdb.Settlement
 	for _, e := range listed {
 		if !oneIn(t, 4, "left alone") {
 			items = append(items, m.pickRecovery(t, q, e.ID, e.Token))
@@ -159,18 +185,18 @@ func (m *machine) recover(t *rapid.T) {
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "others") {
 		id, token := m.pickTask(t, q)
-		if !slices.ContainsFunc(items, func(r *rdb.Recovery) bool { return r.ID == id }) {
+		if !slices.ContainsFunc(items, func(r *rdb.Settlement) bool { return r.ID == id }) {
 			items = append(items, m.pickRecovery(t, q, id, token))
 		}
 	}
 	b := m.anyBroker(t)
-	b.Recover(m.ctx, q.keys.Name, items)
-	codes, archived := make(map[*rdb.Recovery]rdb.Code), false
-	for _, archive := range []bool{false, true} { // a call each
+	b.Recover(m.ctx, items)
+	codes, archived := make(map[*rdb.Settlement]script.Code), false
+	for _, outcome := range []rdb.Outcome{rdb.Requeue, rdb.Archive} { // a call each
 		for _, r := range items {
-			if r.Archive == archive {
+			if r.Outcome == outcome {
 				codes[r] = q.recover(r, now)
-				archived = archived || archive && codes[r] == rdb.CodeOK
+				archived = archived || outcome == rdb.Archive && codes[r] == script.CodeOK
 			}
 		}
 	}
@@ -179,10 +205,10 @@ func (m *machine) recover(t *rapid.T) {
 	}
 	for _, r := range items {
 		code := codes[r]
-		if _, kept := q.tasks[r.ID]; b == m.again && code == rdb.CodeOK && kept {
-			code = rdb.CodeAlready
+		if _, kept := q.tasks[r.ID]; b == m.again && code == script.CodeOK && kept {
+			code = script.CodeAlready
 		} else if !kept && b == m.again {
-			code = rdb.CodeGone // trimmed by the first call, or never there
+			code = script.CodeGone // trimmed by the first call, or never there
 		}
 		if r.Err != nil || r.Code != code {
 			t.Errorf("recovery of %q under %q: code %d, want %d, error %v", r.ID, r.Token, r.Code, code, r.Err)
@@ -190,8 +216,13 @@ func (m *machine) recover(t *rapid.T) {
 	}
 }
 
-func (m *machine) pickRecovery(t *rapid.T, q *modelQueue, id, token string) *rdb.Recovery {
-	return &rdb.Recovery{ID: id, Token: token, Message: m.pickMessage(t, q, id), Archive: oneIn(t, 2, "archive"), Failed: oneIn(t, 2, "counted")}
+func (m *machine) pickRecovery(t *rapid.T, q *modelQueue, id, token string) *rdb.Settlement {
+	s := &rdb.Settlement{Queue: q.keys.Name, ID: id, Token: token, Outcome: rdb.Requeue, Message: m.pickMessage(t, q, id)}
+	if oneIn(t, 2, "archive") {
+		s.Outcome = rdb.Archive
+	}
+	s.Failed = s.Outcome == rdb.Archive || oneIn(t, 2, "counted")
+	return s
 }
 
 func (m *machine) forward(t *rapid.T) {
@@ -220,15 +251,16 @@ func (m *machine) forward(t *rapid.T) {
 // clean deletes completed and archived tasks.
 func (m *machine) clean(t *rapid.T) {
 	q, n := m.pickQueue(t), pick(t, "n", 500, 100, 1, 2)
-	expired, err1 := m.broker.ExpireCompleted(m.ctx, q.keys.Name, n)
-	trimmed, err2 := m.broker.TrimArchived(m.ctx, q.keys.Name, n)
+	expired, err1 := m.broker.Purge(m.ctx, q.keys.Name, wire.StateCompleted, n)
+	trimmed, err2 := m.broker.Purge(m.ctx, q.keys.Name, wire.StateArchived, n)
 	wantExpired, wantTrimmed := q.expireCompleted(n, m.model.now), q.trim(n, m.model.now)
 	if err1 != nil || err2 != nil || expired != wantExpired || trimmed != wantTrimmed {
 		t.Errorf("expired %d, want %d, error %v; trimmed %d, want %d, error %v", expired, wantExpired, err1, trimmed, wantTrimmed, err2)
 	}
 }
 
-// passTime lets the time of some tasks come: leases end, delays and retentions are over, the archive gets old.
+// passTime lets the time of some tasks come: leases end, delays and retentions are over, the
+// archive gets old.
 func (m *machine) passTime(t *rapid.T) {
 	q := m.pickQueue(t)
 	state := pick(t, "state", wire.StateActive, wire.StateActive, wire.StateScheduled, wire.StateRetry, wire.StateCompleted, wire.StateArchived)
@@ -244,7 +276,7 @@ func (m *machine) passTime(t *rapid.T) {
 	}
 }
 
-// byOthers makes changes that come from elsewhere.
+// byOthers makes changes that other processes make.
 func (m *machine) byOthers(t *rapid.T) {
 	q := m.pickQueue(t)
 	switch pick(t, "what", "resume", "resume", "pause", "lock", "lock", "lock", "fetch", "fetch", "pass marker", "look") {
@@ -261,16 +293,16 @@ func (m *machine) byOthers(t *rapid.T) {
 	case "fetch":
 		m.fetchAsOthersDo(t, q)
 	case "pass marker":
-		q.marked = len(q.pending) > 0
+		q.marked = len(q.pending) > 0 && !q.paused
 		if err := m.broker.PassMarker(m.ctx, q.keys.Name); err != nil {
 			t.Error(err)
 		}
 	case "look":
-		m.look(t)
+		m.counts(t)
 	}
 }
 
-// fetchAsOthersDo takes the first pending task as a process does that knows no tokens.
+// fetchAsOthersDo fetches the first pending task like a process without tokens.
 func (m *machine) fetchAsOthersDo(t *rapid.T, q *modelQueue) {
 	if len(q.pending) == 0 {
 		return
@@ -291,20 +323,141 @@ func (m *machine) fetchAsOthersDo(t *rapid.T, q *modelQueue) {
 	}
 }
 
-// look asks what waits.
-func (m *machine) look(t *rapid.T) {
-	var names, waiting []string
-	delayed := false
+// counts compares Waiting and Filled with the model.
+func (m *machine) counts(t *rapid.T) {
+	var names, waiting, delayed []string
 	for _, q := range m.model.queues {
 		names = append(names, q.keys.Name)
 		if len(q.pending) > 0 {
 			waiting = append(waiting, q.keys.Name)
 		}
-		delayed = delayed || len(q.in(wire.StateScheduled, wire.StateRetry)) > 0
+		if len(q.in(wire.StateScheduled, wire.StateRetry)) > 0 {
+			delayed = append(delayed, q.keys.Name)
+		}
 	}
 	gotWaiting, err1 := m.broker.Waiting(m.ctx, names)
-	gotDelayed, err2 := m.broker.Delayed(m.ctx, names)
-	if err1 != nil || err2 != nil || !slices.Equal(gotWaiting, waiting) || gotDelayed != delayed {
+	gotDelayed, err2 := m.broker.Filled(m.ctx, names, wire.Queue.Scheduled, wire.Queue.Retry)
+	if err1 != nil || err2 != nil || !slices.Equal(gotWaiting, waiting) || !slices.Equal(gotDelayed, delayed) {
 		t.Errorf("waiting: %v, want %v, error %v; delayed: %v, want %v, error %v", gotWaiting, waiting, err1, gotDelayed, delayed, err2)
 	}
+}
+
+// recoverBroken recovers what another process left half done: leases of tasks that are not active,
+// and active tasks without a lease.
+func (m *machine) recoverBroken(t *rapid.T) {
+	q, b, now := m.pickQueue(t), m.anyBroker(t), m.model.now
+	lease := q.keys.Lease()
+	if len(q.active) > 0 && oneIn(t, 2, "no lease") {
+		task := q.tasks[pick(t, "id", q.active...)]
+		m.must(t, m.client.ZRem(m.ctx, lease, task.id))
+		task.at = moment{unix: now - 100, exact: true}
+		r := m.pickRecovery(t, q, task.id, task.token)
+		b.Recover(m.ctx, []*rdb.Settlement{r})
+		code := q.recover(r, now)
+		if r.Outcome == rdb.Archive {
+			q.trim(len(q.tasks), now)
+		}
+		if _, kept := q.tasks[r.ID]; b == m.again && kept {
+			code = script.CodeAlready
+		} else if b == m.again {
+			code = script.CodeGone
+		}
+		if r.Err != nil || r.Code != code {
+			t.Errorf("recovery of %q without a lease: code %d, want %d, error %v", r.ID, r.Code, code, r.Err)
+		}
+		return
+	}
+	ids := slices.DeleteFunc(append(q.ids(), "none"), func(id string) bool {
+		task := q.tasks[id]
+		return task != nil && task.state == wire.StateActive
+	})
+	r := &rdb.Settlement{
+		Queue: q.keys.Name, ID: pick(t, "id", ids...), Outcome: rdb.Requeue, Failed: true, Message: []byte("not to be written"),
+	}
+	m.must(t, m.client.ZAdd(m.ctx, lease, redis.Z{Score: float64(now - 100000), Member: r.ID}))
+	listed, _, _, err := m.broker.Expired(m.ctx, q.keys.Name, 0, 1)
+	if err != nil || len(listed) != 1 || listed[0].ID != r.ID || listed[0].Message != nil {
+		t.Errorf("with a lease of %q, which is not active: %+v, error %v", r.ID, listed, err)
+	}
+	b.Recover(m.ctx, []*rdb.Settlement{r})
+	code := script.CodeGone
+	if b == m.again && q.tasks[r.ID] != nil {
+		code = script.CodeLost // the lease is gone by then
+	}
+	if r.Err != nil || r.Code != code {
+		t.Errorf("recovery of %q, which is not active: code %d, want %d, error %v", r.ID, r.Code, code, r.Err)
+	}
+}
+
+// enqueue creates a batch of tasks.
+func (m *machine) enqueue(t *rapid.T) {
+	var tasks []*rdb.NewTask
+	for range pick(t, "tasks", 1, 2, 3, 5, 12) {
+		tasks = append(tasks, m.pickNewTask(t))
+	}
+	m.send(t, tasks)
+}
+
+// send enqueues tasks and compares the results with the model's.
+func (m *machine) send(t *rapid.T, tasks []*rdb.NewTask) {
+	b := m.anyBroker(t)
+	b.Enqueue(m.ctx, tasks...)
+	type target struct {
+		queue string
+		ready bool
+	}
+	calls := inCalls(tasks, func(n *rdb.NewTask) target {
+		return target{n.Queue, n.ProcessAt == 0 && n.Group == ""}
+	})
+	want := make(map[*rdb.NewTask]error)
+	if m.create(calls, want); b == m.again {
+		m.create(calls, want)
+	}
+	for _, n := range tasks {
+		if !errors.Is(n.Err, want[n]) {
+			t.Errorf("enqueue of %q: error %v, want %v", n.ID, n.Err, want[n])
+		}
+	}
+}
+
+// create executes calls in the model, and keeps the results. A call that has made a task is known
+// when it is sent again.
+func (m *machine) create(calls [][]*rdb.NewTask, results map[*rdb.NewTask]error) {
+	for _, call := range calls {
+		q := m.model.queue(call[0].Queue)
+		q.published = true
+		if !slices.ContainsFunc(call, func(n *rdb.NewTask) bool { err, sent := results[n]; return sent && err == nil }) {
+			for _, n := range call {
+				results[n] = q.create(n, m.model.now)
+			}
+		}
+	}
+}
+
+// pickNewTask draws a task to enqueue, new or just like an earlier one.
+func (m *machine) pickNewTask(t *rapid.T) *rdb.NewTask {
+	if len(m.created) > 0 && oneIn(t, 4, "like another") {
+		again := pick(t, "task", recent(m.created)...)
+		again.RandomID = false
+		return &again
+	}
+	q := m.pickQueue(t)
+	n := &rdb.NewTask{Queue: q.keys.Name}
+	if oneIn(t, 3, "own ID") {
+		n.ID = pick(t, "id", "a", "b", "c", "d", "e", "f")
+	} else {
+		n.ID, n.RandomID = m.newName("random"), true
+	}
+	n.Message = m.newMessage(t, q, n.ID)
+	if oneIn(t, 3, "unique") {
+		n.Lock, n.LockTTL = q.keys.Unique("type", []byte(pick(t, "payload", "x", "y"))), 3600
+	}
+	if oneIn(t, 8, "grouped") {
+		n.Group = pick(t, "group", "g", "g:h")
+	}
+	if oneIn(t, 5, "delayed") {
+		n.ProcessAt = m.model.now + int64(rapid.IntRange(-3, 3).Draw(t, "hours"))*3600 - 60
+	}
+	m.created = append(m.created, *n)
+	return n
 }

@@ -1,18 +1,18 @@
 package rdb_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
 
 	"pgregory.net/rapid"
 
-	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/inspect"
+	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// The changes that are asked for from outside.
+// The changes that a caller of the inspector makes.
 const (
 	toRun        = "run"
 	toArchive    = "archive"
@@ -21,22 +21,22 @@ const (
 )
 
 // change makes a change of tasks, in one call: it decides about all before it changes any.
-func (q *modelQueue) change(what string, ids []string, at, now int64) []rdb.Code {
+func (q *modelQueue) change(what string, ids []string, at, now int64) []script.Code {
 	var out []*modelTask
-	codes := make([]rdb.Code, len(ids))
+	codes := make([]script.Code, len(ids))
 	for i, id := range ids {
 		switch t := q.tasks[id]; {
 		case t == nil:
-			codes[i] = rdb.CodeGone
+			codes[i] = script.CodeGone
 		case slices.Contains(out, t):
-			codes[i] = rdb.CodeAlready
+			codes[i] = script.CodeAlready
 		case t.state == wire.StateActive:
-			codes[i] = rdb.CodeActive
+			codes[i] = script.CodeActive
 		case t.set != "":
-			codes[i] = rdb.CodeStaged
+			codes[i] = script.CodeStaged
 		case what == toRun && t.state == wire.StatePending,
-			what == toArchive && (t.state == wire.StateArchived || t.state == wire.StateCompleted):
-			codes[i] = rdb.CodeUnfit
+			what == toArchive && t.state == wire.StateArchived:
+			codes[i] = script.CodeUnfit
 		default:
 			out = append(out, t)
 		}
@@ -73,7 +73,8 @@ func (q *modelQueue) change(what string, ids []string, at, now int64) []rdb.Code
 	return codes
 }
 
-// listed returns the tasks of a state that are listed as such, those of a group if they are aggregating, as an Inspector is shown them.
+// listed returns the tasks of a state that are listed as such, those of a group if they are
+// aggregating, as an Inspector is shown them.
 func (q *modelQueue) listed(state wire.State, group string) []*modelTask {
 	named := func(ids []string) (tasks []*modelTask) {
 		for _, id := range ids {
@@ -99,24 +100,14 @@ func (q *modelQueue) listed(state wire.State, group string) []*modelTask {
 // change changes tasks that are named.
 func (m *machine) change(t *rapid.T) {
 	q, b := m.pickQueue(t), m.anyBroker(t)
+	in := inspect.New(b)
 	var ids []string
 	for range rapid.IntRange(1, 6).Draw(t, "tasks") {
 		ids = append(ids, pick(t, "id", append(q.ids(), "none")...))
 	}
 	what := pick(t, "what", toRun, toArchive, toDelete, toReschedule)
 	at := m.model.now + int64(rapid.IntRange(-3, 3).Draw(t, "hours"))*3600 - 60
-	var codes []rdb.Code
-	var err error
-	switch name := q.keys.Name; what {
-	case toRun:
-		codes, err = b.RunTasks(m.ctx, name, ids)
-	case toArchive:
-		codes, err = b.ArchiveTasks(m.ctx, name, ids)
-	case toDelete:
-		codes, err = b.DeleteTasks(m.ctx, name, ids)
-	case toReschedule:
-		codes, err = b.RescheduleTasks(m.ctx, name, ids, at)
-	}
+	codes, err := in.Change(m.ctx, inspect.Change{Verb: inspect.Verb(what), Queue: q.keys.Name, At: at}, ids)
 	if err != nil {
 		t.Error(err)
 	}
@@ -126,7 +117,7 @@ func (m *machine) change(t *rapid.T) {
 // changeAll changes all tasks of a state.
 func (m *machine) changeAll(t *rapid.T) {
 	q, b := m.pickQueue(t), m.anyBroker(t)
-	type changeAllFunc func(ctx context.Context, queue string, from wire.State, group string) (int, error)
+	in := inspect.New(b)
 	what := pick(t, "what", toRun, toRun, toArchive, toDelete)
 	states := []wire.State{wire.StateScheduled, wire.StateRetry, wire.StateAggregating}
 	if what != toRun {
@@ -143,7 +134,9 @@ func (m *machine) changeAll(t *rapid.T) {
 	if state == wire.StateArchived || state == wire.StateCompleted {
 		slices.Reverse(tasks) // the oldest first
 	}
-	n, err := map[string]changeAllFunc{toRun: b.RunAllTasks, toArchive: b.ArchiveAllTasks, toDelete: b.DeleteAllTasks}[what](m.ctx, q.keys.Name, state, group)
+	var done inspect.Changed
+	err := in.ChangeAll(m.ctx, inspect.Change{Verb: inspect.Verb(what), Queue: q.keys.Name, From: state, Group: group, Done: &done})
+	n := done.Tasks()
 	if n != len(tasks) || err != nil {
 		t.Errorf("%s of all %v tasks: %d, want %d, error %v", what, state, n, len(tasks), err)
 	}
@@ -162,11 +155,11 @@ func (m *machine) updateMessage(t *rapid.T) {
 	var want error
 	switch task := q.tasks[id]; {
 	case task == nil:
-		want = rdb.ErrTaskGone
+		want = script.ErrTaskGone
 	case task.state == wire.StateActive:
-		want = rdb.ErrTaskActive
+		want = script.ErrTaskActive
 	case task.state != wire.StateScheduled:
-		want = rdb.ErrTaskUnfit
+		want = script.ErrTaskUnfit
 	default:
 		msg, err := wire.DecodeTaskMessage([]byte(task.message))
 		if err != nil {
@@ -179,30 +172,32 @@ func (m *machine) updateMessage(t *rapid.T) {
 		}
 		task.message = string(encoded)
 	}
-	if err := m.anyBroker(t).UpdateMessage(m.ctx, q.keys.Name, id, edit); !errors.Is(err, want) {
+	if err := inspect.New(m.anyBroker(t)).UpdateMessage(m.ctx, q.keys.Name, id, edit); !errors.Is(err, want) {
 		t.Errorf("update of %q: error %v, want %v", id, err, want)
 	}
 }
 
-// removeQueue deletes a queue, mostly one that is empty: there is much to be seen yet of the others.
+// removeQueue deletes a queue, mostly one that is empty: there is much to be seen yet of the
+// others.
 func (m *machine) removeQueue(t *rapid.T) {
 	q, b := m.pickQueue(t), m.anyBroker(t)
 	force := oneIn(t, 3, "force")
 	var want error
 	switch {
 	case force && len(q.active) > 0:
-		want = rdb.ErrTaskActive
+		want = script.ErrTaskActive
 	case !force && len(q.tasks)+len(q.sets) > 0:
-		want = rdb.ErrQueueNonempty
+		want = script.ErrQueueNonempty
 	}
-	if err := b.RemoveQueue(m.ctx, q.keys.Name, force); !errors.Is(err, want) {
+	if err := inspect.New(b).RemoveQueue(m.ctx, q.keys.Name, force); !errors.Is(err, want) {
 		t.Errorf("removal of %s, force: %v: error %v, want %v", q.keys.Name, force, err, want)
 	}
 	if want != nil {
 		return
 	}
 	*q = *newModelQueue(q.keys)
-	// The other broker is of another process, and would put the queue's name back half a minute later only.
+	// The other broker is of another process, and would put the queue's name back half a minute
+	// later only.
 	if b == m.broker {
 		m.again = newModelBroker(m.again.Client())
 	} else {

@@ -6,17 +6,19 @@ import (
 	"slices"
 	"time"
 
+	"github.com/asynq-go/asynq/internal/inspect"
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
 // modelSet is an aggregation set. Its tasks name it.
 type modelSet struct {
 	key, group string
-	at         moment // when it falls back
+	at         moment // when its tasks return to the group
 }
 
-// gather puts a task into its group. An aggregator is to look at it.
+// gather puts a task into its group, which becomes due.
 func (q *modelQueue) gather(t *modelTask, now int64) {
 	q.move(t, wire.StateAggregating, now)
 	q.due[t.group] = &moment{unix: now}
@@ -32,34 +34,34 @@ func (q *modelQueue) staged(key string) []*modelTask {
 	return slices.DeleteFunc(q.in(wire.StateAggregating), func(t *modelTask) bool { return t.set != key })
 }
 
-// groups are the names of the groups in which tasks wait, sorted, with how many these are.
-func (q *modelQueue) groups() []rdb.Group {
+// groups returns the nonempty groups with their sizes, sorted by name.
+func (q *modelQueue) groups() []inspect.Group {
 	sizes := make(map[string]int)
 	for _, t := range q.in(wire.StateAggregating) {
 		if t.set == "" {
 			sizes[t.group]++
 		}
 	}
-	var groups []rdb.Group
+	var groups []inspect.Group
 	for _, name := range slices.Sorted(maps.Keys(sizes)) {
-		groups = append(groups, rdb.Group{Name: name, Size: sizes[name]})
+		groups = append(groups, inspect.Group{Name: name, Size: sizes[name]})
 	}
 	return groups
 }
 
 // stagePlan is what one call of Stage does.
 type stagePlan struct {
-	sets   [][]*modelTask
-	looked map[string]*moment // the groups that are looked at, and when they are to be looked at again; nil = never
+	sets    [][]*modelTask
+	checked map[string]*moment // the checked groups, and when their next check is due; nil = never
 }
 
-// planStage tells what a call of Stage does at a time.
+// planStage returns the plan of a call of Stage at a time.
 func (q *modelQueue) planStage(rule rdb.GroupRule, now int64) *stagePlan {
-	plan := &stagePlan{looked: make(map[string]*moment)}
+	plan := &stagePlan{checked: make(map[string]*moment)}
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(q.due)), func(name string) bool { return q.due[name].unix > now })
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(q.due[a].unix, q.due[b].unix) })
 	for _, name := range names {
-		plan.looked[name] = nil
+		plan.checked[name] = nil
 		for rest := q.waiting(name); len(rest) > 0; {
 			at, n := rest[len(rest)-1].at.unix+wholeSeconds(rule.Grace)+1, len(rest)
 			if rule.MaxDelay > 0 {
@@ -69,7 +71,7 @@ func (q *modelQueue) planStage(rule rdb.GroupRule, now int64) *stagePlan {
 				at, n = now, rule.MaxSize
 			}
 			if at > now {
-				plan.looked[name] = &moment{unix: at, exact: true}
+				plan.checked[name] = &moment{unix: at, exact: true}
 				break
 			}
 			plan.sets, rest = append(plan.sets, rest[:n]), rest[n:]
@@ -80,9 +82,9 @@ func (q *modelQueue) planStage(rule rdb.GroupRule, now int64) *stagePlan {
 
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// stage carries a plan out, with the keys that the broker has chosen.
+// stage executes a plan with the set keys that the broker chose.
 func (q *modelQueue) stage(plan *stagePlan, keys []string, now int64) {
-	for name, at := range plan.looked {
+	for name, at := range plan.checked {
 		if at == nil {
 			delete(q.due, name)
 		} else {
@@ -97,8 +99,8 @@ func (q *modelQueue) stage(plan *stagePlan, keys []string, now int64) {
 	}
 }
 
-// regroup dissolves a set. Its tasks keep their times.
-func (q *modelQueue) regroup(key string, now int64) {
+// returnToGroup dissolves a set. Its tasks return to their group and keep their times.
+func (q *modelQueue) returnToGroup(key string, now int64) {
 	set := q.sets[key]
 	if set == nil {
 		return
@@ -110,7 +112,7 @@ func (q *modelQueue) regroup(key string, now int64) {
 	delete(q.sets, key)
 }
 
-// sweepGroups has those groups looked at now that would be later than the rule allows.
+// sweepGroups makes those groups due that would be checked later than the rule allows.
 func (q *modelQueue) sweepGroups(rule rdb.GroupRule, now int64) {
 	within := rule.Grace
 	if rule.MaxDelay > 0 {
@@ -124,25 +126,25 @@ func (q *modelQueue) sweepGroups(rule rdb.GroupRule, now int64) {
 	}
 }
 
-// handOver puts tasks in the place of sets, in one call: it decides about all before it changes anything.
-func (q *modelQueue) handOver(items []*rdb.HandOver, now int64) []rdb.Code {
-	codes := make([]rdb.Code, len(items))
-	ids, locks := make(map[string]bool), make(map[string]string) // of the tasks that the call makes
+// commit replaces sets by tasks, in one call: it decides about all before it changes anything.
+func (q *modelQueue) commit(items []*rdb.Aggregation, now int64) []script.Code {
+	codes := make([]script.Code, len(items))
+	ids, locks := make(map[string]bool), make(map[string]string) // of the tasks that the call creates
 	for i, h := range items {
 		n := h.Task
 		holder, locked := q.locks[n.Lock]
 		if maker, made := locks[n.Lock]; made {
 			holder, locked = maker, true
 		} else if locked && q.tasks[holder].set == h.Set.Key {
-			locked = false // it goes with the set
+			locked = false // the commit releases it with the set
 		}
 		switch {
 		case q.sets[h.Set.Key] == nil:
-			codes[i] = rdb.CodeLost
+			codes[i] = script.CodeLost
 		case locked && holder != n.ID:
-			codes[i] = rdb.CodeDuplicate
+			codes[i] = script.CodeDuplicate
 		case ids[n.ID] || q.tasks[n.ID] != nil:
-			codes[i] = rdb.CodeConflict
+			codes[i] = script.CodeConflict
 		default:
 			ids[n.ID] = true
 			if n.Lock != "" {
@@ -151,7 +153,7 @@ func (q *modelQueue) handOver(items []*rdb.HandOver, now int64) []rdb.Code {
 		}
 	}
 	for i, h := range items {
-		if codes[i] == rdb.CodeOK {
+		if codes[i] == script.CodeOK {
 			for _, t := range q.staged(h.Set.Key) {
 				q.remove(t, now)
 			}
@@ -159,23 +161,23 @@ func (q *modelQueue) handOver(items []*rdb.HandOver, now int64) []rdb.Code {
 		}
 	}
 	for i, h := range items {
-		if codes[i] == rdb.CodeOK {
-			_ = q.create(&h.Task, now) // it was decided above that this can be done
+		if codes[i] == script.CodeOK {
+			_ = q.create(&h.Task, now) // cannot fail: checked above
 		}
 	}
 	return codes
 }
 
-// setAside puts a task of a set into the archive.
-func (q *modelQueue) setAside(key, id string, now int64) {
+// archiveInvalid archives a task of a set.
+func (q *modelQueue) archiveInvalid(key, id string, now int64) {
 	if t := q.tasks[id]; t != nil && t.set == key {
 		q.move(t, wire.StateArchived, now)
 		q.trim(len(q.tasks), now)
 	}
 }
 
-// placeOf is the key that a task is in that is to be aggregated.
-func (q *modelQueue) placeOf(t *modelTask) string {
+// collectionOf returns the key of the group or set of an aggregating task.
+func (q *modelQueue) collectionOf(t *modelTask) string {
 	if t.set != "" {
 		return t.set
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/asynq-go/asynq/internal/rdb"
 )
 
-// modelAges are for how many seconds tasks have waited in their groups: about as long as the rules say, on either side.
+// modelAges are for how many seconds tasks have waited in their groups: about as long as the rules
+// say, on either side.
 var modelAges = []int64{0, 30, 59, 60, 61, 600, 601, 3600, 3601, 4000}
 
 func pickRule(t *rapid.T) rdb.GroupRule {
@@ -71,7 +72,7 @@ func (m *machine) stage(t *rapid.T) {
 	}
 }
 
-// describe tells the sets of a plan, and their tasks.
+// describe returns the sets of a plan with their tasks, as text.
 func (plan *stagePlan) describe() (sets []string) {
 	for _, tasks := range plan.sets {
 		sets = append(sets, tasks[0].group+": "+strings.Join(taskIDs(tasks), " "))
@@ -131,10 +132,10 @@ func (m *machine) pickGroupQueue(t *rapid.T) *modelQueue {
 	return q
 }
 
-// handOver makes tasks in the place of sets.
-func (m *machine) handOver(t *rapid.T) {
+// commit replaces sets by tasks.
+func (m *machine) commit(t *rapid.T) {
 	q := m.pickGroupQueue(t)
-	var items []*rdb.HandOver
+	var items []*rdb.Aggregation
 	for _, set := range m.pickSets(t, q) {
 		n := m.pickNewTask(t)
 		if n.Queue != q.keys.Name {
@@ -155,41 +156,41 @@ func (m *machine) handOver(t *rapid.T) {
 			n.ID = tasks[0].id
 		}
 		n.Message = m.newMessage(t, q, n.ID)
-		items = append(items, &rdb.HandOver{Set: set, Task: *n})
+		items = append(items, &rdb.Aggregation{Set: set, Task: *n})
 	}
 	b := m.anyBroker(t)
-	b.HandOver(m.ctx, q.keys.Name, items)
-	codes := q.handOver(items, m.model.now)
+	b.CommitAggregations(m.ctx, q.keys.Name, items)
+	codes := q.commit(items, m.model.now)
 	if b == m.again {
-		codes = q.handOver(items, m.model.now)
+		codes = q.commit(items, m.model.now)
 	}
 	for i, h := range items {
 		if h.Err != nil || h.Code != codes[i] {
-			t.Errorf("hand over of %s as %q: code %d, want %d, error %v", h.Set.Key, h.Task.ID, h.Code, codes[i], h.Err)
+			t.Errorf("commit of %s as %q: code %d, want %d, error %v", h.Set.Key, h.Task.ID, h.Code, codes[i], h.Err)
 		}
 	}
 }
 
-// regroup puts sets back into their groups.
-func (m *machine) regroup(t *rapid.T) {
+// returnToGroup returns sets to their groups.
+func (m *machine) returnToGroup(t *rapid.T) {
 	q := m.pickGroupQueue(t)
 	if oneIn(t, 2, "own") {
 		sets := m.pickSets(t, q)
-		if err := m.anyBroker(t).Regroup(m.ctx, q.keys.Name, sets); err != nil {
+		if err := m.anyBroker(t).ReturnToGroup(m.ctx, q.keys.Name, sets); err != nil {
 			t.Error(err)
 		}
 		for _, s := range sets {
-			q.regroup(s.Key, m.model.now)
+			q.returnToGroup(s.Key, m.model.now)
 		}
 		return
 	}
 	for key, set := range q.sets {
 		if set.at.unix <= m.model.now {
-			q.regroup(key, m.model.now)
+			q.returnToGroup(key, m.model.now)
 		}
 	}
-	if more, err := m.anyBroker(t).RegroupStale(m.ctx, q.keys.Name); err != nil || more {
-		t.Errorf("regroup: more: %v, error %v", more, err)
+	if more, err := m.anyBroker(t).ReturnExpiredSets(m.ctx, q.keys.Name); err != nil || more {
+		t.Errorf("returnToGroup: more: %v, error %v", more, err)
 	}
 }
 
@@ -229,24 +230,25 @@ func (m *machine) useSets(t *rapid.T) {
 				id = pick(t, "id", tasks...)
 			}
 			if oneIn(t, 3, "fell back") {
-				if err := b.Regroup(m.ctx, q.keys.Name, []*rdb.StagedSet{s}); err != nil {
+				if err := b.ReturnToGroup(m.ctx, q.keys.Name, []*rdb.StagedSet{s}); err != nil {
 					t.Error(err)
 				}
-				q.regroup(s.Key, m.model.now)
+				q.returnToGroup(s.Key, m.model.now)
 			}
-			q.setAside(s.Key, id, m.model.now)
-			if err := b.SetAsideStaged(m.ctx, s, id); err != nil {
+			q.archiveInvalid(s.Key, id, m.model.now)
+			if err := b.ArchiveInvalid(m.ctx, s, id); err != nil {
 				t.Error(err)
 			}
 		}
 	case "purge":
-		if more, err := b.PurgeSpent(m.ctx, q.keys.Name); err != nil || more {
+		if more, err := b.PurgeConsumed(m.ctx, q.keys.Name); err != nil || more {
 			t.Errorf("purge: more: %v, error %v", more, err)
 		}
 	}
 }
 
-// sweepGroups looks for groups that the index lacks, which other libraries do not write, or has for later than a rule allows.
+// sweepGroups looks for groups that the index lacks, which other libraries do not write, or has for
+// later than a rule allows.
 func (m *machine) sweepGroups(t *rapid.T) {
 	q, rule := m.pickQueue(t), pickRule(t)
 	if oneIn(t, 2, "no index") {
@@ -272,7 +274,8 @@ func (m *machine) sweepGroups(t *rapid.T) {
 	}
 }
 
-// passGroupTime lets tasks have waited longer in their groups, and sets be forgotten by their holders.
+// passGroupTime lets tasks have waited longer in their groups, and sets be forgotten by their
+// holders.
 func (m *machine) passGroupTime(t *rapid.T) {
 	q := m.pickQueue(t)
 	for _, g := range q.groups() {

@@ -6,8 +6,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/inspect"
 	"github.com/asynq-go/asynq/internal/wire"
+	"github.com/asynq-go/asynq/x/doctor"
 )
 
 // modelStates are all states.
@@ -23,7 +25,7 @@ type shown struct {
 	ProcessAt, Since                  int64
 }
 
-func showInfo(infos []*rdb.TaskInfo) []shown {
+func showInfo(infos []*inspect.TaskInfo) []shown {
 	list := make([]shown, 0, len(infos))
 	for _, info := range infos {
 		s := shown{ID: info.ID, Queue: info.Queue, Group: info.Group, Result: string(info.Result), State: info.State, Orphaned: info.Orphaned}
@@ -75,12 +77,17 @@ func (m *machine) inspect(t *rapid.T) {
 
 	all := q.show(q.listed(state, group), m.model.now)
 	offset, limit := pick(t, "offset", 0, 0, 1, 2, 5), pick(t, "limit", 30, 1, 2, 3)
-	infos, err := m.broker.ListTasks(m.ctx, q.keys.Name, state, group, offset, limit)
+	newest := oneIn(t, 2, "newest first")
+	infos, err := inspect.New(m.broker).ListTasks(m.ctx, q.keys.Name, state, group, offset, limit, newest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := min(offset, len(all))
-	expect(t, "page", all[from:min(from+limit, len(all))], showInfo(infos))
+	listed := slices.Clone(all)
+	if !newest && (state == wire.StateArchived || state == wire.StateCompleted) {
+		slices.Reverse(listed)
+	}
+	from := min(offset, len(listed))
+	expect(t, "page", listed[from:min(from+limit, len(listed))], showInfo(infos))
 
 	if state == wire.StateAggregating {
 		if oneIn(t, 2, "all groups") {
@@ -88,30 +95,30 @@ func (m *machine) inspect(t *rapid.T) {
 		}
 		all = q.show(slices.DeleteFunc(q.in(state), func(task *modelTask) bool { return group != "" && task.group != group }), m.model.now)
 	}
-	walk, err := m.broker.Walk(q.keys.Name, state, group)
+	reverse := oneIn(t, 2, "reverse")
+	walk, err := inspect.New(m.broker).Walk(q.keys.Name, state, group, reverse, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var met []*rdb.TaskInfo
+	var met []*inspect.TaskInfo
 	n := pick(t, "n", 1, 2, 50)
 	for {
-		infos, looked, err := walk.Next(m.ctx, n)
+		infos, scanned, err := walk.Next(m.ctx, n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if looked == 0 {
+		if scanned == 0 {
 			break
 		}
-		if looked > n || len(infos) > looked || len(met) > len(all) {
-			t.Fatalf("a walk looked at %d, and told %d", looked, len(infos))
+		if scanned > n || len(infos) > scanned || len(met) > len(all) {
+			t.Fatalf("a walk scanned %d tasks and returned %d", scanned, len(infos))
 		}
 		met = append(met, infos...)
 	}
-	switch {
-	case state == wire.StateAggregating && group == "":
+	if state == wire.StateAggregating && group == "" {
 		slices.SortStableFunc(all, func(a, b shown) int { return compareText(a.Group, b.Group) })
-		slices.SortStableFunc(met, func(a, b *rdb.TaskInfo) int { return compareText(a.Group, b.Group) })
-	case state == wire.StatePending || state == wire.StateActive:
+	}
+	if reverse {
 		slices.Reverse(all)
 	}
 	expect(t, "walk", all, showInfo(met))
@@ -128,7 +135,7 @@ func compareText(a, b string) int {
 }
 
 func (m *machine) inspectStats(t *rapid.T, q *modelQueue) {
-	want := &rdb.QueueStats{
+	want := &inspect.QueueStats{
 		Sizes: map[wire.State]int{}, Groups: len(q.groups()), Paused: q.paused, ProcessedTotal: int64(q.processed), FailedTotal: int64(q.failed),
 	}
 	for _, state := range modelStates {
@@ -140,10 +147,11 @@ func (m *machine) inspectStats(t *rapid.T, q *modelQueue) {
 			oldest = at
 		}
 	}
-	got, err := m.broker.Stats(m.ctx, q.keys.Name)
-	if err != nil {
-		t.Fatal(err)
+	stats, errs := inspect.New(m.broker).Stats(m.ctx, []string{q.keys.Name})
+	if errs[0] != nil {
+		t.Fatal(errs[0])
 	}
+	got := stats[0]
 	if unixOrNone(got.Oldest) != oldest || got.Now.Unix() < m.model.now-slack || got.ProcessedToday > got.ProcessedTotal || got.FailedToday > got.FailedTotal {
 		t.Errorf("stats: %+v, the oldest task is of %d", got, oldest)
 	}
@@ -161,7 +169,7 @@ func (m *machine) inspectStats(t *rapid.T, q *modelQueue) {
 	}
 	got.Oldest, got.Now, got.ProcessedToday, got.FailedToday = time.Time{}, time.Time{}, 0, 0 // a test may run past midnight
 	expect(t, "stats", want, got)
-	groups, err := m.broker.Groups(m.ctx, q.keys.Name)
+	groups, err := inspect.New(m.broker).Groups(m.ctx, q.keys.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,14 +188,14 @@ func (m *machine) inspectStats(t *rapid.T, q *modelQueue) {
 	expect(t, "groups", q.groups(), groups)
 }
 
-// diagnose has the doctor look. All that it may find are sets whose tasks were all set aside.
+// diagnose runs the doctor. It may find only sets whose tasks were all archived as invalid.
 func (m *machine) diagnose(t *rapid.T) {
 	found := func(repair bool) (keys []string) {
-		for f, err := range m.broker.Diagnose(m.ctx, rdb.Diagnosis{Repair: repair}) {
+		for f, err := range doctor.Diagnose(m.ctx, asynq.SharedRedisClient(m.client), doctor.Options{Repair: repair}) {
 			switch {
 			case err != nil:
 				t.Fatal(err)
-			case f.Kind == rdb.StaleAggregationSet:
+			case f.Kind == doctor.StaleAggregationSet:
 				keys = append(keys, f.Detail)
 			default:
 				t.Errorf("the doctor found: %+v", f)

@@ -13,8 +13,8 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// snapshot is what Redis holds, by key: the fields of a hash, the members and scores of a sorted set, the numbered elements of a
-// list, the members of a set, or one value without a name.
+// snapshot is what Redis holds, by key: the fields of a hash, the members and scores of a sorted
+// set, the numbered elements of a list, the members of a set, or one value without a name.
 type snapshot map[string]map[string]string
 
 // daily is what all daily counters together are called: a test may run past midnight.
@@ -91,7 +91,7 @@ func (s snapshot) add(key, typ string, value redis.Cmder) {
 }
 
 func (s snapshot) addDaily(key, value string) {
-	n, _ := strconv.Atoi(value) // what is no number is missing from the sum
+	n, _ := strconv.Atoi(value) // a value that is not a number counts as zero
 	before, _ := strconv.Atoi(s[key][""])
 	s[key] = map[string]string{"": strconv.Itoa(before + n)}
 }
@@ -184,7 +184,7 @@ func (q *modelQueue) addTask(s snapshot, t *modelTask) {
 	}
 }
 
-// timeOf tells where Redis keeps the time of a task's state.
+// timeOf returns the key and field in which Redis keeps the time of a task's state.
 func (q *modelQueue) timeOf(t *modelTask) (key, field string) {
 	switch k := q.keys; t.state {
 	case wire.StatePending:
@@ -200,16 +200,16 @@ func (q *modelQueue) timeOf(t *modelTask) (key, field string) {
 	case wire.StateCompleted:
 		return k.Completed(), t.id
 	default:
-		return q.placeOf(t), t.id
+		return q.collectionOf(t), t.id
 	}
 }
 
-// slack is how many seconds a time may differ from the model's, which began the step at now: times are rounded, and Redis has a
-// clock of its own.
+// slack is how many seconds a time may differ from the model's, which began the step at now: times
+// are rounded, and Redis has a clock of its own.
 const slack = 2
 
-// adopt takes over what only the broker knows: the exact times of the step that has ended now, as far as they are what the model
-// knows of them, and the names of recoveries.
+// adopt copies the values that only the broker knows: the exact times of the step that ended now,
+// if they agree with the model's, and the names of recoveries.
 func (m *model) adopt(s snapshot, ended int64) {
 	for _, q := range m.queues {
 		for _, t := range q.tasks {

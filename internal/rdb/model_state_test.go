@@ -6,16 +6,17 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
 // modelArchive is how many tasks an archive of the model keeps.
 const modelArchive = 3
 
-// model is what the transitions of the broker mean, told without Redis.
+// model implements the transitions of the broker without Redis.
 //
-// A task says by itself where it is. The collections, leases and locks of Redis repeat that, and whether they agree is what the
-// test is about.
+// A task of the model holds its own state. Redis repeats that state in collections, leases and
+// locks. The test checks that they agree.
 type model struct {
 	now    int64 // unix seconds, when the step began
 	queues []*modelQueue
@@ -26,9 +27,9 @@ type modelQueue struct {
 	keys                     wire.Queue
 	tasks                    map[string]*modelTask
 	pending                  []string // the next one to run is the first
-	active                   []string // in the order they were taken
+	active                   []string // in the order of their fetches
 	locks                    map[string]string
-	due                      map[string]*moment // when an aggregator looks at a group
+	due                      map[string]*moment // when the next check of a group is due
 	sets                     map[string]*modelSet
 	paused, published, swept bool
 	processed, failed        int
@@ -43,8 +44,8 @@ type modelTask struct {
 	at                                                    moment
 }
 
-// moment is a time in unix seconds. The model knows about when a step took place; the exact time it learns from Redis afterwards,
-// and from then on it must stay.
+// moment is a time in unix seconds. The model knows only approximately when a step took place. It
+// reads the exact time from Redis afterwards; from then on the time must not change.
 type moment struct {
 	unix  int64
 	exact bool
@@ -154,12 +155,12 @@ func (q *modelQueue) remove(t *modelTask, now int64) {
 // create makes a task.
 func (q *modelQueue) create(n *rdb.NewTask, now int64) error {
 	existing := q.tasks[n.ID]
-	holder, locked := q.locks[n.Lock]
+	_, locked := q.locks[n.Lock]
 	switch {
-	case locked && holder != n.ID:
-		return rdb.ErrDuplicateTask
+	case locked:
+		return script.ErrDuplicateTask
 	case existing != nil:
-		return rdb.ErrTaskIDConflict
+		return script.ErrTaskIDConflict
 	}
 	t := &modelTask{id: n.ID, message: string(n.Message), group: n.Group, lock: n.Lock}
 	q.tasks[n.ID] = t
@@ -180,18 +181,18 @@ func (q *modelQueue) create(n *rdb.NewTask, now int64) error {
 }
 
 // fetch takes tasks, and returns them with the code and whether some are left.
-func (q *modelQueue) fetch(f *rdb.Fetch, now int64) (taken []rdb.Fetched, code rdb.Code, more bool) {
+func (q *modelQueue) fetch(f *rdb.Fetch, now int64) (taken []rdb.Fetched, code script.Code, more bool) {
 	if f.NotAfter > 0 && f.NotAfter < now*1000 {
-		return nil, rdb.CodeStale, false
+		return nil, script.CodeStale, false
 	}
 	if q.paused {
-		return nil, rdb.CodePaused, false
+		return nil, script.CodePaused, false
 	}
 	n, most := f.N, f.MaxActive
 	if most == rdb.InOrder {
 		most = 1
 		if len(q.in(wire.StateRetry)) > 0 {
-			return nil, rdb.CodeCapped, false
+			return nil, script.CodeCapped, false
 		}
 	}
 	capped := most > 0 && most-len(q.active) < n
@@ -206,16 +207,16 @@ func (q *modelQueue) fetch(f *rdb.Fetch, now int64) (taken []rdb.Fetched, code r
 	}
 	switch {
 	case capped && len(taken) == n:
-		return taken, rdb.CodeCapped, false // no server can take what may be left
+		return taken, script.CodeCapped, false // no server can take what may be left
 	case len(q.pending) > 0:
 		q.marked = q.marked || f.Mark && (most <= 0 || len(q.active) < most)
-		return taken, rdb.CodeOK, true
+		return taken, script.CodeOK, true
 	}
-	return taken, rdb.CodeOK, false
+	return taken, script.CodeOK, false
 }
 
-// undo puts back what is held under a token, and returns how many tasks these were.
-func (q *modelQueue) undo(token string, now int64) (back int) {
+// reclaim returns the tasks held under a token to pending. It returns their number.
+func (q *modelQueue) reclaim(token string, now int64) (back int) {
 	for _, id := range slices.Backward(slices.Clone(q.active)) {
 		if t := q.tasks[id]; t.token == token {
 			q.wait(t, first, now)
@@ -226,44 +227,52 @@ func (q *modelQueue) undo(token string, now int64) (back int) {
 	return back
 }
 
-// held tells whether a task is active under a token, or by whom the attempt was ended that was the last one to end.
-func (q *modelQueue) held(id, token, by string) (*modelTask, rdb.Code) {
+// held returns the task if it is active under the token, and CodeAlready if its last settled
+// attempt was settled under by.
+func (q *modelQueue) held(id, token, by string) (*modelTask, script.Code) {
 	t := q.tasks[id]
 	switch {
 	case t == nil:
-		return nil, rdb.CodeGone
+		return nil, script.CodeGone
 	case t.token == token && t.state == wire.StateActive:
-		return t, rdb.CodeOK
+		return t, script.CodeOK
 	case by != "" && t.settled == by:
-		return nil, rdb.CodeAlready
+		return nil, script.CodeAlready
 	}
-	return nil, rdb.CodeLost
+	return nil, script.CodeLost
 }
 
 // settle ends an attempt.
-func (q *modelQueue) settle(s *rdb.Settlement, now int64) rdb.Code {
+func (q *modelQueue) settle(s *rdb.Settlement, now int64) script.Code {
 	t, code := q.held(s.ID, s.Token, s.Token)
-	if code != rdb.CodeOK {
+	if code != script.CodeOK {
 		return code
 	}
 	t.token, t.settled = "", s.Token
 	if s.Message != nil {
 		t.message = string(s.Message)
 	}
+	if s.Result != nil {
+		t.result = string(s.Result)
+	}
 	switch s.Outcome {
-	case rdb.Done:
+	case rdb.Done, rdb.Revoke:
 		q.remove(t, now)
 		q.processed++
 	case rdb.Complete:
 		q.unlock(t)
 		q.move(t, wire.StateCompleted, now+s.Retention)
 		q.processed++
-	case rdb.Retry:
-		q.move(t, wire.StateRetry, now+int64(s.Delay/time.Second))
-		q.count(s.Failed)
+	case rdb.Retry, rdb.Defer:
+		if s.Delay == 0 && s.Outcome == rdb.Retry && t.group == "" {
+			q.wait(t, place(s.MaxActive == rdb.InOrder), now)
+		} else {
+			q.move(t, wire.StateRetry, now+int64(s.Delay/time.Second))
+		}
+		q.count(s.Outcome == rdb.Retry)
 	case rdb.Archive:
 		q.move(t, wire.StateArchived, now)
-		q.count(s.Failed)
+		q.count(true)
 	case rdb.Requeue:
 		q.wait(t, first, now)
 	case rdb.Discard:
@@ -304,7 +313,7 @@ func (q *modelQueue) expireCompleted(n int, now int64) int {
 	return len(over)
 }
 
-// forward moves what is due, and returns how many tasks that were.
+// forward moves the due tasks and returns their number.
 func (q *modelQueue) forward(now int64, inOrder bool) (moved int) {
 	for _, state := range []wire.State{wire.StateScheduled, wire.StateRetry} {
 		due, where := q.until(now, state), last
@@ -324,8 +333,8 @@ func (q *modelQueue) forward(now int64, inOrder bool) (moved int) {
 	return moved
 }
 
-// expired lists tasks whose lease has ended, and tells how many leases were looked at.
-func (q *modelQueue) expired(skip, n int, now int64) (list []rdb.Expired, looked int) {
+// expired returns tasks whose lease has ended, and the number of scanned leases.
+func (q *modelQueue) expired(skip, n int, now int64) (list []rdb.Expired, scanned int) {
 	ended := q.until(now, wire.StateActive)
 	ended = ended[min(skip, len(ended)):]
 	ended = ended[:min(n, len(ended))]
@@ -342,19 +351,19 @@ func (q *modelQueue) expired(skip, n int, now int64) (list []rdb.Expired, looked
 const byRecovery = "the recovery"
 
 // recover takes a task back whose lease has ended.
-func (q *modelQueue) recover(r *rdb.Recovery, now int64) rdb.Code {
+func (q *modelQueue) recover(r *rdb.Settlement, now int64) script.Code {
 	t, code := q.held(r.ID, r.Token, "")
-	if code != rdb.CodeOK {
+	if code != script.CodeOK {
 		return code
 	}
 	if t.at.unix > now {
-		return rdb.CodeLost
+		return script.CodeLost
 	}
 	t.token, t.settled = "", byRecovery
 	if r.Message != nil {
 		t.message = string(r.Message)
 	}
-	if r.Archive {
+	if r.Outcome == rdb.Archive {
 		q.move(t, wire.StateArchived, now)
 	} else {
 		q.wait(t, first, now)

@@ -2,13 +2,10 @@ package rdb_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,18 +14,20 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/rdbcheck"
 	"github.com/asynq-go/asynq/internal/redistest"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// TestModel makes random transitions, and after each one compares everything that Redis holds with what a model says. The flags of
-// rapid let it look longer: -rapid.checks=1000 runs, of -rapid.steps=100 transitions on average.
+// TestModel makes random transitions, and after each one compares everything that Redis holds with
+// what a model says. The flags of rapid let it look longer: -rapid.checks=1000 runs, of
+// -rapid.steps=100 transitions on average.
 func TestModel(t *testing.T) {
-	limit(t, 30)
+	redistest.LimitChecks(t, 30)
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx := context.Background()
-		loadScripts(ctx, r.Broker())
-		repeating := repeatingBroker(t, r).Client()
+		redistest.LoadScripts(ctx, r.Broker())
+		repeating := redistest.RepeatingBroker(t, r).Client()
 		rapid.Check(t, func(rt *rapid.T) {
 			if err := r.Client().FlushDB(ctx).Err(); err != nil {
 				rt.Fatal(err)
@@ -36,43 +35,6 @@ func TestModel(t *testing.T) {
 			newMachine(r, repeating).run(rt)
 		})
 	})
-}
-
-// limit says how many checks a test makes, where the command line does not: a third of them where they take ten times as long.
-func limit(t *testing.T, checks int) {
-	t.Helper()
-	if redistest.Race {
-		checks /= 3
-	}
-	limits := map[string]string{"rapid.checks": strconv.Itoa(checks), "rapid.steps": "100"}
-	for name, value := range limits {
-		if givenFlags()[name] {
-			continue
-		}
-		if err := flag.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// givenFlags are those of the command line: its first call is before the first flag.Set.
-var givenFlags = sync.OnceValue(func() map[string]bool {
-	given := make(map[string]bool)
-	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	return given
-})
-
-// loadScripts makes Redis know all scripts. Those that it does not know come later than the others of their pipeline, and the model
-// knows only the order that it has from then on.
-func loadScripts(ctx context.Context, b *rdb.Broker) {
-	later := time.Now().Add(time.Hour).Unix()
-	b.Enqueue(ctx, &rdb.NewTask{ID: "a", Queue: "q"}, &rdb.NewTask{ID: "b", Queue: "q", ProcessAt: later}, &rdb.NewTask{ID: "c", Queue: "q", Group: "g"})
-	turn := &rdb.Turn{Undo: []*rdb.Undo{{Queue: "q"}}, Fetch: []*rdb.Fetch{{Queue: "q"}}}
-	for outcome := rdb.Done; outcome <= rdb.Discard; outcome++ {
-		turn.Settle = append(turn.Settle, &rdb.Settlement{Queue: "q", ID: "none", Outcome: outcome})
-	}
-	b.Turn(ctx, turn)
-	b.Recover(ctx, "q", []*rdb.Recovery{{ID: "none"}})
 }
 
 // machine makes the same transitions in Redis and in the model.
@@ -101,28 +63,28 @@ func newMachine(r *redistest.Redis, repeating redis.UniversalClient) *machine {
 
 func newModelBroker(client redis.UniversalClient) *rdb.Broker {
 	b := rdb.New(client, "")
-	b.LimitArchive(modelArchive)
+	b.ArchiveSize = modelArchive
 	return b
 }
 
 func (m *machine) run(t *rapid.T) {
 	actions := map[string]func(*rapid.T){
-		"enqueue":     m.enqueue,
-		"fetch":       func(t *rapid.T) { m.turn(t, 0, 0, 2) },
-		"settle":      func(t *rapid.T) { m.turn(t, 0, 8, 0) },
-		"turn":        func(t *rapid.T) { m.turn(t, 2, 4, 2) },
-		"extend":      m.extend,
-		"writeResult": m.writeResult,
-		"recover":     m.recover,
-		"forward":     m.forward,
-		"clean":       m.clean,
-		"passTime":    m.passTime,
-		"byOthers":    m.byOthers,
+		"enqueue":      m.enqueue,
+		"fetch":        func(t *rapid.T) { m.roundTrip(t, 0, 0, 2) },
+		"settle":       func(t *rapid.T) { m.roundTrip(t, 0, 8, 0) },
+		"roundTrip":    func(t *rapid.T) { m.roundTrip(t, 2, 4, 2) },
+		"extend":       m.extend,
+		"writeResults": m.writeResults,
+		"recover":      m.recover,
+		"forward":      m.forward,
+		"clean":        m.clean,
+		"passTime":     m.passTime,
+		"byOthers":     m.byOthers,
 
 		"enqueueGrouped": m.enqueueGrouped,
 		"stage":          m.stage,
-		"handOver":       m.handOver,
-		"regroup":        m.regroup,
+		"commit":         m.commit,
+		"returnToGroup":  m.returnToGroup,
 		"useSets":        m.useSets,
 		"sweepGroups":    m.sweepGroups,
 		"passGroupTime":  m.passGroupTime,
@@ -155,7 +117,7 @@ func (m *machine) check(t *rapid.T) {
 	if want := m.model.snapshot(m.broker.Namespace()); !want.equal(got) {
 		t.Fatalf("Redis does not hold what the model says (-model +redis):\n%s", cmp.Diff(want, got))
 	}
-	found, err := rdb.Check(m.ctx, m.client, m.broker.Namespace())
+	found, err := rdbcheck.Check(m.ctx, m.client, m.broker.Namespace())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,12 +130,15 @@ func (m *machine) check(t *rapid.T) {
 	m.ageArchives(t)
 }
 
-// takeMarkers takes the markers, as idle servers would, out of Redis and the snapshot. Out of the latter it takes also the answers
-// that are kept for calls that are sent again, because no task depends on them.
+// takeMarkers takes the markers, as idle servers would, out of Redis and the snapshot. Out of the
+// latter it takes also the answers that are kept for calls that are sent again, because no task
+// depends on them.
 func (m *machine) takeMarkers(t *rapid.T, s snapshot) {
 	var taken []string
 	for _, q := range m.model.queues {
-		maps.DeleteFunc(s, func(key string, _ map[string]string) bool { return strings.HasPrefix(key, q.keys.Answer("")) })
+		maps.DeleteFunc(s, func(key string, _ map[string]string) bool {
+			return strings.HasPrefix(key, q.keys.IdempotencyRecord(""))
+		})
 		marker := q.keys.Marker()
 		switch left := s[marker]; {
 		case left != nil:
@@ -191,7 +156,8 @@ func (m *machine) takeMarkers(t *rapid.T, s snapshot) {
 	}
 }
 
-// ageArchives lets time pass for archives that were added to: which tasks a trim finds to be the oldest depends on seconds.
+// ageArchives lets time pass for archives that were added to: which tasks a trim finds to be the
+// oldest depends on seconds.
 func (m *machine) ageArchives(t *rapid.T) {
 	for _, q := range m.model.queues {
 		archived := q.in(wire.StateArchived)
@@ -248,7 +214,8 @@ func (m *machine) pickQueue(t *rapid.T) *modelQueue {
 	return m.model.queues[rapid.IntRange(0, len(m.model.queues)-1).Draw(t, "queue")]
 }
 
-// pickTask draws the ID of a task, mostly of an active one, or one that does not exist, and a token, mostly the right one.
+// pickTask draws the ID of a task, mostly of an active one, or one that does not exist, and a
+// token, mostly the right one.
 func (m *machine) pickTask(t *rapid.T, q *modelQueue) (id, token string) {
 	ids := append(q.ids(), "none")
 	if len(q.active) > 0 && !oneIn(t, 5, "in any state") {
@@ -285,7 +252,8 @@ func recent[T any](calls []T) []T {
 	return calls
 }
 
-// inCalls divides the items of a batch as the broker does: into script calls of one target, in the order of their first items.
+// inCalls divides the items of a batch as the broker does: into script calls of one target, in the
+// order of their first items.
 func inCalls[T any, K comparable](items []T, target func(T) K) (calls [][]T) {
 	index := make(map[K]int)
 	for _, item := range items {

@@ -9,134 +9,165 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// presenceTTL is how long a server is believed to live after its last sign of life.
+// presenceTTL is how long a server counts as running after its last heartbeat.
 const presenceTTL = 10 * time.Second
 
-// Presence is what a server tells of itself.
+// Presence is the state that a server publishes.
 type Presence struct {
 	Process wire.Process
 	Info    []byte            // encoded ServerInfo
-	Started map[string][]byte // task ID → encoded WorkerInfo, since the last time it was told
-	Ended   []string          // task IDs
+	Poller  *wire.Poller      // the worker that the ServerInfo describes; nil for a server
+	Started map[string][]byte // task ID or wire.WorkerField → encoded WorkerInfo, since the last heartbeat
+	Ended   []string          // task IDs or fields
 	Busy    bool              // tasks are running
-	Known   bool              // Redis was told of some the last time
+	Known   bool              // the last heartbeat had running tasks
+	Replace bool              // Started has all running tasks: whatever Redis has is deleted
+
+	Forgotten bool  // Redis has lost the running tasks: the next heartbeat must include all of them
+	Err       error // the error of the pipeline
 }
 
-// Publish tells that a server lives, and how its workers differ from the last time. forgotten says that Redis no longer had the
-// workers it was told of: the caller tells all of them next time.
-func (b *Broker) Publish(ctx context.Context, p *Presence) (forgotten bool, err error) {
-	ns := b.queues.namespace
-	server, workers := ns.Server(p.Process), ns.ServerWorkers(p.Process)
-	expiry := float64(b.now().Add(presenceTTL).Unix())
-	var alive *redis.BoolCmd
-	_, err = b.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		pipe.Set(ctx, server, p.Info, presenceTTL)
-		pipe.ZAdd(ctx, ns.Servers(), redis.Z{Score: expiry, Member: server})
-		if p.Known {
-			alive = pipe.Expire(ctx, workers, presenceTTL)
-		}
-		for ended := range slices.Chunk(p.Ended, maxBatch) {
-			pipe.HDel(ctx, workers, ended...)
-		}
-		values, bytes := make([]any, 0, 2*min(len(p.Started), maxBatch)), 0
-		for id, info := range p.Started {
-			if len(values) == 2*maxBatch || bytes+len(info) > maxBatchBytes && bytes > 0 {
-				pipe.HSet(ctx, workers, values...)
-				values, bytes = make([]any, 0, cap(values)), 0
+// maxPresences limits the servers that one pipeline publishes.
+const maxPresences = 100
+
+// Publish publishes heartbeats: the state of servers, and the changes of their running tasks. It
+// sets the Forgotten and Err of each.
+func (b *Broker) Publish(ctx context.Context, all ...*Presence) {
+	for some := range slices.Chunk(all, maxPresences) {
+		alive := make([]*redis.BoolCmd, len(some))
+		_, err := b.Client().Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i, p := range some {
+				alive[i] = b.publishPresence(ctx, pipe, p)
 			}
-			values = append(values, id, info)
-			bytes += len(info)
+			return nil
+		})
+		for i, p := range some {
+			p.Forgotten, p.Err = alive[i] != nil && !alive[i].Val(), nil
+			if err != nil {
+				p.Forgotten, p.Err = true, fmt.Errorf("rdb: publishing the server's state: %w", err)
+			}
 		}
-		if len(values) > 0 {
-			pipe.HSet(ctx, workers, values...)
-		}
-		if p.Busy {
-			pipe.Expire(ctx, workers, presenceTTL)
-			pipe.ZAdd(ctx, ns.Workers(), redis.Z{Score: expiry, Member: workers})
-		} else if len(p.Ended) > 0 {
-			pipe.Del(ctx, workers)
-			pipe.ZRem(ctx, ns.Workers(), workers)
-		}
-		return nil
-	})
-	if err != nil {
-		return true, fmt.Errorf("rdb: publishing the server's state: %w", err)
 	}
-	return alive != nil && !alive.Val(), nil
 }
 
-// Withdraw deletes what a server told of itself.
-func (b *Broker) Withdraw(ctx context.Context, p wire.Process) error {
-	ns := b.queues.namespace
-	server, workers := ns.Server(p), ns.ServerWorkers(p)
-	_, err := b.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		pipe.ZRem(ctx, ns.Servers(), server)
-		pipe.ZRem(ctx, ns.Workers(), workers)
-		pipe.Del(ctx, server)
+// publishPresence adds the commands of Publish to a pipeline. alive receives whether Redis still
+// has the running tasks; it is nil if there were none.
+func (b *Broker) publishPresence(ctx context.Context, pipe redis.Pipeliner, p *Presence) (alive *redis.BoolCmd) {
+	ns := b.Namespace()
+	server, workers := ns.Server(p.Process), ns.ServerWorkers(p.Process)
+	expiry := float64(time.Now().Add(presenceTTL).Unix())
+	pipe.Set(ctx, server, p.Info, presenceTTL)
+	if p.Poller != nil { // set after the info: without it the info describes a server
+		pipe.Set(ctx, wire.ServerPoller(server), p.Poller.Encode(), presenceTTL)
+	}
+	pipe.ZAdd(ctx, ns.Servers(), redis.Z{Score: expiry, Member: server})
+	switch {
+	case p.Replace:
 		pipe.Del(ctx, workers)
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("rdb: withdrawing the server's state: %w", err)
+	case p.Known:
+		alive = pipe.Expire(ctx, workers, presenceTTL)
+	}
+	for ended := range slices.Chunk(p.Ended, script.MaxBatch) {
+		pipe.HDel(ctx, workers, ended...)
+	}
+	values, bytes := make([]any, 0, 2*min(len(p.Started), script.MaxBatch)), 0
+	for id, info := range p.Started {
+		if len(values) == 2*script.MaxBatch || bytes+len(info) > script.MaxBatchBytes && bytes > 0 {
+			pipe.HSet(ctx, workers, values...)
+			values, bytes = make([]any, 0, cap(values)), 0
+		}
+		values = append(values, id, info)
+		bytes += len(info)
+	}
+	if len(values) > 0 {
+		pipe.HSet(ctx, workers, values...)
+	}
+	if p.Busy {
+		pipe.Expire(ctx, workers, presenceTTL)
+		pipe.ZAdd(ctx, ns.Workers(), redis.Z{Score: expiry, Member: workers})
+	} else if p.Replace || len(p.Ended) > 0 {
+		pipe.Del(ctx, workers)
+		pipe.ZRem(ctx, ns.Workers(), workers)
+	}
+	return alive
+}
+
+// Withdraw deletes the published state of servers.
+func (b *Broker) Withdraw(ctx context.Context, processes ...wire.Process) error {
+	ns := b.Namespace()
+	for some := range slices.Chunk(processes, maxPresences) {
+		_, err := b.Client().Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for _, p := range some {
+				server, workers := ns.Server(p), ns.ServerWorkers(p)
+				pipe.ZRem(ctx, ns.Servers(), server)
+				pipe.ZRem(ctx, ns.Workers(), workers)
+				pipe.Del(ctx, server, wire.ServerPoller(server))
+				pipe.Del(ctx, workers)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("rdb: withdrawing the server's state: %w", err)
+		}
 	}
 	return nil
 }
 
-// AnnounceQueues puts names into the set of all queues.
-func (b *Broker) AnnounceQueues(ctx context.Context, names []string) error {
-	members := make([]any, len(names))
-	for i, n := range names {
-		members[i] = n
-	}
-	if err := b.client.SAdd(ctx, b.queues.namespace.Queues(), members...).Err(); err != nil {
-		return fmt.Errorf("rdb: announcing queues: %w", err)
-	}
-	return nil
-}
-
-// Cancel asks all servers to cancel the task with this ID, if they run it.
+// Cancel publishes a request to cancel the task with this ID.
 func (b *Broker) Cancel(ctx context.Context, id string) error {
-	if err := b.client.Publish(ctx, b.queues.namespace.Cancel(), id).Err(); err != nil {
+	if err := b.Client().Publish(ctx, b.Namespace().Cancel(), id).Err(); err != nil {
 		return fmt.Errorf("rdb: asking to cancel a task: %w", err)
 	}
 	return nil
 }
 
-// CancelTo asks all servers to cancel the task with this ID, if they run it, and tells those of this library what is to become of it. They
-// are told first: the ID alone, which other libraries understand, then finds them canceled.
-func (b *Broker) CancelTo(ctx context.Context, id string, fate wire.Fate) error {
-	c := newCall(cancelScript, 3).arg(b.queues.namespace.Cancel(), wire.CancelMessage(id, fate), id)
-	b.run(ctx, c)
-	_, err := c.int() // which names the script
+// CancelTo publishes a request to cancel the task with this ID and settle it with the given
+// outcome. Servers of this library receive the outcome first; the plain ID, which other libraries
+// understand, then finds the task canceled.
+func (b *Broker) CancelTo(ctx context.Context, id string, fate wire.CancelOutcome) error {
+	c := script.NewCall(cancelScript, 3).Arg(b.Namespace().Cancel(), wire.CancelMessage(id, fate), id)
+	b.Run(ctx, c)
+	_, err := c.Int() // the error names the script
 	return err
 }
 
-// Subscription listens for tasks to cancel.
+// Subscription receives the messages of a channel.
 type Subscription struct {
-	pubsub *redis.PubSub
-	pinged bool // and heard nothing since
+	pubsub  *redis.PubSub
+	channel string
+	other   func(message string) // receives the messages of another channel; nil if there is none
+	maxWait time.Duration        // before it pings a connection without messages
+	pinged  bool                 // without a message since
 }
 
-// SubscribeCancel starts to listen. Messages sent before it returns are not heard.
-func (b *Broker) SubscribeCancel(ctx context.Context) (*Subscription, error) {
-	pubsub := b.client.Subscribe(ctx, b.queues.namespace.Cancel())
-	if _, err := pubsub.Receive(ctx); err != nil {
-		_ = pubsub.Close() // the error that matters is the one before
-		return nil, fmt.Errorf("rdb: subscribing to cancellations: %w", err)
+// Subscribe subscribes to cancellations, in the format of wire.ParseCancel. Earlier messages are
+// not received.
+func (b *Broker) Subscribe(ctx context.Context) (*Subscription, error) {
+	channel := b.Namespace().Cancel()
+	s := &Subscription{pubsub: b.Client().Subscribe(ctx, channel), channel: channel, maxWait: time.Minute}
+	err := s.start(ctx, 0)
+	return s, err
+}
+
+// start waits for the confirmation of the subscription; a timeout of 0 is none.
+func (s *Subscription) start(ctx context.Context, timeout time.Duration) error {
+	if _, err := s.pubsub.ReceiveTimeout(ctx, timeout); err != nil {
+		s.Close() // return the error of the subscription
+		return fmt.Errorf("rdb: subscribing: %w", err)
 	}
-	return &Subscription{pubsub: pubsub}, nil
+	return nil
 }
 
-// Next waits for a task to cancel, and returns a message that wire.ParseCancel reads. It returns "" where none came within the patience
-// of one wait, after which the connection is known to live, and the ctx's error as soon as ctx ends.
+// Next waits for a message of the channel. It returns "" if none arrived within one wait, after
+// which the connection is known to be alive, and the error of ctx when ctx ends.
 func (s *Subscription) Next(ctx context.Context) (string, error) {
 	stop := context.AfterFunc(ctx, s.Close)
 	defer stop()
-	const patience = time.Minute
-	msg, err := s.pubsub.ReceiveTimeout(ctx, patience)
+	msg, err := s.pubsub.ReceiveTimeout(ctx, s.maxWait)
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
@@ -145,17 +176,21 @@ func (s *Subscription) Next(ctx context.Context) (string, error) {
 	case err == nil:
 		s.pinged = false
 	case errors.As(err, &timeout) && timeout.Timeout() && !s.pinged:
-		s.pinged = true // a dead connection fails to write, or stays silent for one more wait
+		s.pinged = true // a dead connection fails to write, or receives nothing in the next wait
 		err = s.pubsub.Ping(ctx)
 	}
 	if err != nil {
-		return "", fmt.Errorf("rdb: listening for cancellations: %w", err)
+		return "", fmt.Errorf("rdb: waiting for a message: %w", err)
 	}
-	if m, ok := msg.(*redis.Message); ok {
+	m, ok := msg.(*redis.Message)
+	switch {
+	case ok && m.Channel == s.channel:
 		return m.Payload, nil
+	case ok && s.other != nil:
+		s.other(m.Payload)
 	}
 	return "", nil
 }
 
-// Close ends the subscription, and a Next that waits.
+// Close ends the subscription and a waiting Next.
 func (s *Subscription) Close() { _ = s.pubsub.Close() } // only ever fails where it is closed already

@@ -12,6 +12,7 @@ import (
 
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/redistest"
+	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
@@ -22,35 +23,47 @@ func TestPresence(t *testing.T) {
 		publish := func(p rdb.Presence, forgotten bool) {
 			t.Helper()
 			p.Process = process
-			got, err := b.Publish(ctx, &p)
-			if err != nil || got != forgotten {
-				t.Errorf("forgotten: %v, want %v, error %v", got, forgotten, err)
+			if b.Publish(ctx, &p); p.Err != nil || p.Forgotten != forgotten {
+				t.Errorf("forgotten: %v, want %v, error %v", p.Forgotten, forgotten, p.Err)
 			}
 		}
 		publish(rdb.Presence{Info: []byte("new")}, false)
-		wantDump(t, r, `
+		redistest.WantDump(t, r, `
 			asynq:servers = {asynq:servers:{host:7:id}:now+10s}
 			asynq:servers:{host:7:id} = new ttl 10s
 		`)
 		publish(rdb.Presence{Info: []byte("busy"), Busy: true, Started: map[string][]byte{"a": []byte("A"), "b": []byte("B")}}, false)
-		wantDump(t, r, `
+		redistest.WantDump(t, r, `
 			asynq:servers = {asynq:servers:{host:7:id}:now+10s}
 			asynq:servers:{host:7:id} = busy ttl 10s
 			asynq:workers = {asynq:workers:{host:7:id}:now+10s}
 			asynq:workers:{host:7:id} = {a:A b:B} ttl 10s
 		`)
 		publish(rdb.Presence{Info: []byte("busy"), Busy: true, Known: true, Started: map[string][]byte{"c": []byte("C")}, Ended: []string{"a"}}, false)
-		wantDump(t, r, `
+		redistest.WantDump(t, r, `
 			asynq:servers = {asynq:servers:{host:7:id}:now+10s}
 			asynq:servers:{host:7:id} = busy ttl 10s
 			asynq:workers = {asynq:workers:{host:7:id}:now+10s}
 			asynq:workers:{host:7:id} = {b:B c:C} ttl 10s
 		`)
-		must(t, r.Client().Del(ctx, "asynq:workers:{host:7:id}"))
+		redistest.Must(t, r.Client().Del(ctx, "asynq:workers:{host:7:id}"))
 		publish(rdb.Presence{Info: []byte("busy"), Busy: true, Known: true, Started: map[string][]byte{"d": []byte("D")}}, true)
 		publish(rdb.Presence{Info: []byte("busy"), Busy: true, Known: true, Started: map[string][]byte{"b": []byte("B"), "c": []byte("C")}}, false)
-		publish(rdb.Presence{Info: []byte("idle"), Known: true, Ended: []string{"b", "c", "d"}}, false)
-		wantDump(t, r, `
+		publish(rdb.Presence{Info: []byte("busy"), Busy: true, Replace: true, Started: map[string][]byte{"b": []byte("B"), "e": []byte("E")}}, false)
+		redistest.WantDump(t, r, `
+			asynq:servers = {asynq:servers:{host:7:id}:now+10s}
+			asynq:servers:{host:7:id} = busy ttl 10s
+			asynq:workers = {asynq:workers:{host:7:id}:now+10s}
+			asynq:workers:{host:7:id} = {b:B e:E} ttl 10s
+		`)
+		publish(rdb.Presence{Info: []byte("idle"), Known: true, Ended: []string{"b", "e"}}, false)
+		redistest.WantDump(t, r, `
+			asynq:servers = {asynq:servers:{host:7:id}:now+10s}
+			asynq:servers:{host:7:id} = idle ttl 10s
+		`)
+		publish(rdb.Presence{Info: []byte("busy"), Busy: true, Started: map[string][]byte{"d": []byte("D")}}, false)
+		publish(rdb.Presence{Info: []byte("idle"), Replace: true}, false)
+		redistest.WantDump(t, r, `
 			asynq:servers = {asynq:servers:{host:7:id}:now+10s}
 			asynq:servers:{host:7:id} = idle ttl 10s
 		`)
@@ -59,7 +72,7 @@ func TestPresence(t *testing.T) {
 			if err := b.Withdraw(ctx, process); err != nil {
 				t.Error(err)
 			}
-			wantDump(t, r, "")
+			redistest.WantDump(t, r, "")
 		}
 	})
 }
@@ -68,15 +81,16 @@ func TestPresenceOfAnotherStays(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx, b := context.Background(), r.Broker()
 		one, two := wire.Process{Host: "h", PID: 1, ID: "1"}, wire.Process{Host: "h", PID: 2, ID: "2"}
-		for _, p := range []wire.Process{one, two} {
-			if _, err := b.Publish(ctx, &rdb.Presence{Process: p, Info: []byte("info")}); err != nil {
-				t.Fatal(err)
+		for _, process := range []wire.Process{one, two} {
+			p := &rdb.Presence{Process: process, Info: []byte("info")}
+			if b.Publish(ctx, p); p.Err != nil {
+				t.Fatal(p.Err)
 			}
 		}
 		if err := b.Withdraw(ctx, one); err != nil {
 			t.Fatal(err)
 		}
-		wantDump(t, r, `
+		redistest.WantDump(t, r, `
 			asynq:servers = {asynq:servers:{h:2:2}:now+10s}
 			asynq:servers:{h:2:2} = info ttl 10s
 		`)
@@ -85,13 +99,14 @@ func TestPresenceOfAnotherStays(t *testing.T) {
 
 func TestPresenceWhenRedisIsGone(t *testing.T) {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	t.Cleanup(func() { _ = client.Close() })
 	b := rdb.New(client, "")
-	if forgotten, err := b.Publish(ctx, &rdb.Presence{}); err == nil || rdb.Refused(err) || !forgotten {
-		t.Errorf("publish: forgotten: %v, error %v", forgotten, err)
+	p := &rdb.Presence{}
+	if b.Publish(ctx, p); p.Err == nil || script.Refused(p.Err) || !p.Forgotten {
+		t.Errorf("publish: forgotten: %v, error %v", p.Forgotten, p.Err)
 	}
-	if err := b.Withdraw(ctx, wire.Process{}); err == nil || rdb.Refused(err) {
+	if err := b.Withdraw(ctx, wire.Process{}); err == nil || script.Refused(err) {
 		t.Errorf("withdraw: %v", err)
 	}
 	if err := b.Ping(ctx); err == nil {
@@ -101,10 +116,10 @@ func TestPresenceWhenRedisIsGone(t *testing.T) {
 
 func TestAnnounceQueues(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
-		if err := r.Broker().AnnounceQueues(context.Background(), []string{"low", "high"}); err != nil {
+		if err := r.Broker().RegisterQueues(context.Background(), []string{"low", "high"}); err != nil {
 			t.Fatal(err)
 		}
-		wantDump(t, r, "asynq:queues = {high low}")
+		redistest.WantDump(t, r, "asynq:queues = {high low}")
 	})
 }
 
@@ -112,7 +127,7 @@ func TestAnnounceQueues(t *testing.T) {
 func TestCancel(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx, b := context.Background(), r.BrokerIn(wire.Namespace(t.Name()))
-		sub, err := b.SubscribeCancel(ctx)
+		sub, err := b.Subscribe(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +148,7 @@ func TestCancel(t *testing.T) {
 func TestSubscriptionEndsWithContext(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx, cancel := context.WithCancel(context.Background())
-		sub, err := r.BrokerIn(wire.Namespace(t.Name())).SubscribeCancel(ctx)
+		sub, err := r.BrokerIn(wire.Namespace(t.Name())).Subscribe(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +158,7 @@ func TestSubscriptionEndsWithContext(t *testing.T) {
 			ended <- err
 		}()
 		cancel()
-		late := time.NewTimer(patience)
+		late := time.NewTimer(maxWait)
 		defer late.Stop()
 		select {
 		case err := <-ended:
@@ -159,15 +174,16 @@ func TestSubscriptionEndsWithContext(t *testing.T) {
 }
 
 func TestSubscribeWhenRedisIsGone(t *testing.T) {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	t.Cleanup(func() { _ = client.Close() })
-	if sub, err := rdb.New(client, "").SubscribeCancel(context.Background()); err == nil {
+	if sub, err := rdb.New(client, "").Subscribe(context.Background()); err == nil {
 		sub.Close()
 		t.Error("no error")
 	}
 }
 
-// What starts and ends at once is told in commands of a bounded size: Redis serves nobody else in one.
+// Many tasks that start or end at once are reported in commands of a bounded size: while Redis
+// executes one command, it serves no other client.
 func TestPresenceOfMany(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx := context.Background()
@@ -185,8 +201,8 @@ func TestPresenceOfMany(t *testing.T) {
 		ended := p.Ended
 		p.Ended = nil
 		for _, want := range []int64{1200, 0} {
-			if _, err := b.Publish(ctx, p); err != nil {
-				t.Fatal(err)
+			if b.Publish(ctx, p); p.Err != nil {
+				t.Fatal(p.Err)
 			}
 			if n := client.HLen(ctx, "asynq:workers:{h:1:1}").Val(); n != want {
 				t.Errorf("Redis knows of %d workers, want %d", n, want)

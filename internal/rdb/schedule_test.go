@@ -13,22 +13,23 @@ import (
 
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/redistest"
+	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
 const groupLease = 6 * time.Second
 
-// lead asks for the lead of group g.
-func lead(t *testing.T, b *rdb.Broker, process string, lease time.Duration) rdb.Lead {
+// lead requests the leadership of group g.
+func lead(t *testing.T, b *rdb.Broker, process string, lease time.Duration) rdb.Leadership {
 	t.Helper()
-	l, err := b.Lead(context.Background(), "g", process, lease)
+	l, err := b.AcquireLeadership(context.Background(), "g", process, lease)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-func TestLead(t *testing.T) {
+func TestAcquireLeadership(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		b := r.Broker()
 		first := lead(t, b, "a", groupLease)
@@ -55,8 +56,9 @@ func TestLead(t *testing.T) {
 	})
 }
 
-// takeOver asks for the lead until it is given, which must not be before the lease of another ends.
-func takeOver(t *testing.T, b *rdb.Broker, process string, until int64) rdb.Lead {
+// takeOver requests the leadership until it succeeds, which must not be before another leader's
+// lease ends.
+func takeOver(t *testing.T, b *rdb.Broker, process string, until int64) rdb.Leadership {
 	t.Helper()
 	for {
 		if l := lead(t, b, process, groupLease); l.Leads {
@@ -67,7 +69,7 @@ func takeOver(t *testing.T, b *rdb.Broker, process string, until int64) rdb.Lead
 	}
 }
 
-// A leader that comes back after a gap in which nobody took its place begins a new term.
+// A leader that returns after a gap without any leader begins a new term.
 func TestLeadAfterAGap(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		b := r.Broker()
@@ -88,24 +90,24 @@ func TestLeadAfterAGap(t *testing.T) {
 	})
 }
 
-func abdicate(t *testing.T, b *rdb.Broker, process string) {
+func releaseLeadership(t *testing.T, b *rdb.Broker, process string) {
 	t.Helper()
-	if err := b.Abdicate(context.Background(), "g", process); err != nil {
+	if err := b.ReleaseLeadership(context.Background(), "g", process); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestAbdicate(t *testing.T) {
+func TestReleaseLeadership(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		b := r.Broker()
-		abdicate(t, b, "a")
+		releaseLeadership(t, b, "a")
 		first := lead(t, b, "a", groupLease)
-		abdicate(t, b, "b") // is not the leader
+		releaseLeadership(t, b, "b") // is not the leader
 		if l := lead(t, b, "b", groupLease); l.Leads {
 			t.Fatalf("a stranger gave up the lead: %+v", l)
 		}
-		abdicate(t, b, "a")
-		abdicate(t, b, "a")
+		releaseLeadership(t, b, "a")
+		releaseLeadership(t, b, "a")
 		l := lead(t, b, "b", groupLease)
 		if !l.Leads || l.Began < first.Began || l.Vacant < 0 || l.Vacant > groupLease {
 			t.Errorf("after the abdication: %+v", l)
@@ -124,39 +126,40 @@ func wantTTL(t *testing.T, r *redistest.Redis, key string, want time.Duration) {
 // soon is a deadline that does not pass.
 func soon() int64 { return time.Now().Add(time.Hour).UnixMilli() }
 
-// tickOf enqueues one tick of entry e, with a task of that ID, and returns it.
-func tickOf(t *testing.T, b *rdb.Broker, at int64, id string, change func(*rdb.Tick)) *rdb.Tick {
+// tickOf enqueues a task of that ID for one tick of entry e, and returns it.
+func tickOf(t *testing.T, b *rdb.Broker, at int64, id string, change func(*rdb.NewTask)) *rdb.NewTask {
 	t.Helper()
-	tick := &rdb.Tick{Entry: "e", At: at, Deadline: soon(), Task: redistest.NewTask(t, "q", id)}
+	task := redistest.NewTask(t, "q", id)
+	task.Tick = &rdb.Tick{Entry: "e", At: at, Deadline: soon()}
 	if change != nil {
-		change(tick)
+		change(task)
 	}
-	b.EnqueueTick(context.Background(), tick)
-	return tick
+	b.Enqueue(context.Background(), task)
+	return task
 }
 
 func TestEnqueueTick(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		b := r.Broker()
 		later := time.Now().Add(time.Hour).Unix()
-		ticks := []*rdb.Tick{
-			tickOf(t, b, 1000, "a", func(k *rdb.Tick) { lock(k.Task, "x") }),
-			tickOf(t, b, 2000, "b", func(k *rdb.Tick) { k.Task.ProcessAt = later }),
-			tickOf(t, b, 3000, "c", func(k *rdb.Tick) { k.Task.Group = "g" }),
-			tickOf(t, b, 4000, "d", func(k *rdb.Tick) { k.Task.Group, k.Task.ProcessAt = "g", later }),
+		ticks := []*rdb.NewTask{
+			tickOf(t, b, 1000, "a", func(k *rdb.NewTask) { redistest.Lock(k, "x") }),
+			tickOf(t, b, 2000, "b", func(k *rdb.NewTask) { k.ProcessAt = later }),
+			tickOf(t, b, 3000, "c", func(k *rdb.NewTask) { k.Group = "g" }),
+			tickOf(t, b, 4000, "d", func(k *rdb.NewTask) { k.Group, k.ProcessAt = "g", later }),
 		}
 		for _, k := range ticks {
-			if now := time.Now().UnixMilli(); k.Task.Err != nil || k.Decided > now+1000 || k.Decided < now-60_000 {
-				t.Errorf("tick %d: decided at %d, error %v", k.At, k.Decided, k.Task.Err)
+			if k.Err != nil {
+				t.Errorf("tick %d: %v", k.Tick.At, k.Err)
 			}
 		}
 		record := r.Client().Get(context.Background(), "asynq:{q}:tick:e").Val()
-		if want := fmt.Sprintf("4000:0:%d", ticks[3].Decided); record != want {
-			t.Errorf("the record is %q, want %q", record, want)
+		if record != "4000" {
+			t.Errorf("the record is %q, want that of the last tick", record)
 		}
 		wantTTL(t, r, "asynq:{q}:tick:e", 30*24*time.Hour)
 		r.Client().Del(context.Background(), "asynq:{q}:tick:e")
-		wantDump(t, r, `
+		redistest.WantDump(t, r, `
 			asynq:queues = {q}
 			Q:g:g = {c:now}
 			Q:groups = {g}
@@ -173,77 +176,82 @@ func TestEnqueueTick(t *testing.T) {
 	})
 }
 
-// A tick is enqueued once, whoever asks, and however often.
+// A tick is enqueued once, regardless of which scheduler enqueues it and how often.
 func TestEnqueueTickOnce(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		first := tickOf(t, r.Broker(), 1000, "a", nil)
-		if first.Task.Err != nil {
-			t.Fatal(first.Task.Err)
+		if first.Err != nil {
+			t.Fatal(first.Err)
 		}
-		fetch(t, r.Broker(), rdb.Fetch{N: 1})
-		if code := settle(t, r.Broker(), rdb.Settlement{ID: "a", Token: "f", Outcome: rdb.Done}); code != rdb.CodeOK {
+		redistest.Fetch(t, r.Broker(), rdb.Fetch{N: 1})
+		if code := redistest.Settle(t, r.Broker(), rdb.Settlement{ID: "a", Token: "f", Outcome: rdb.Done}); code != script.CodeOK {
 			t.Fatal(code)
 		}
-		unchanged(t, r, "the same tick again", func() {
-			again := tickOf(t, r.Broker(), 1000, "a", func(k *rdb.Tick) { k.Deadline = 1 }) // answered even if it is late
-			if again.Task.Err != nil || again.Decided != first.Decided {
-				t.Errorf("decided at %d and %d, error %v", first.Decided, again.Decided, again.Task.Err)
+		redistest.Unchanged(t, r, "the same tick again", func() {
+			if again := tickOf(t, r.Broker(), 1000, "a", nil); again.Err != nil {
+				t.Errorf("error %v", again.Err)
 			}
 		})
-		unchanged(t, r, "an older tick", func() {
-			if old := tickOf(t, r.Broker(), 999, "b", nil); !errors.Is(old.Task.Err, rdb.ErrTickOver) {
-				t.Errorf("error %v", old.Task.Err)
+		redistest.Unchanged(t, r, "the same tick of a leader that was", func() {
+			again := tickOf(t, r.Broker(), 1000, "a", func(k *rdb.NewTask) { k.Tick.Deadline = 1 })
+			if !errors.Is(again.Err, rdb.ErrTickLate) {
+				t.Errorf("error %v: the tick may be that of another leader", again.Err)
 			}
 		})
-		unchanged(t, r, "a tick of a leader that was", func() {
-			late := tickOf(t, r.Broker(), 2000, "b", func(k *rdb.Tick) { k.Deadline = time.Now().Add(-time.Minute).UnixMilli() })
-			if !errors.Is(late.Task.Err, rdb.ErrTickLate) {
-				t.Errorf("error %v", late.Task.Err)
+		redistest.Unchanged(t, r, "an older tick", func() {
+			if old := tickOf(t, r.Broker(), 999, "b", nil); !errors.Is(old.Err, rdb.ErrTickOver) {
+				t.Errorf("error %v", old.Err)
+			}
+		})
+		redistest.Unchanged(t, r, "a tick of a leader that was", func() {
+			late := tickOf(t, r.Broker(), 2000, "b", func(k *rdb.NewTask) { k.Tick.Deadline = time.Now().Add(-time.Minute).UnixMilli() })
+			if !errors.Is(late.Err, rdb.ErrTickLate) {
+				t.Errorf("error %v", late.Err)
 			}
 		})
 	})
 }
 
-// A refused tick is over: it does not come back when what it was refused for is gone.
+// A refused tick is final: it is not enqueued when the reason of the refusal is gone.
 func TestEnqueueTickRefused(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		b := r.Broker()
-		r.Make(t, lock(redistest.NewTask(t, "q", "a"), "x"))
+		r.Make(t, redistest.Lock(redistest.NewTask(t, "q", "a"), "x"))
 		for i, tt := range []struct {
 			id   string
 			want error
-		}{{"a", rdb.ErrTaskIDConflict}, {"b", rdb.ErrDuplicateTask}} {
+		}{{"a", script.ErrTaskIDConflict}, {"b", script.ErrDuplicateTask}} {
 			at := int64(1000 + i)
-			change := func(k *rdb.Tick) {
+			change := func(k *rdb.NewTask) {
 				if tt.id == "b" {
-					lock(k.Task, "x")
+					redistest.Lock(k, "x")
 				}
 			}
-			if k := tickOf(t, b, at, tt.id, change); !errors.Is(k.Task.Err, tt.want) {
-				t.Errorf("error %v, want %v", k.Task.Err, tt.want)
+			if k := tickOf(t, b, at, tt.id, change); !errors.Is(k.Err, tt.want) {
+				t.Errorf("error %v, want %v", k.Err, tt.want)
 			}
-			if k := tickOf(t, b, at, "c", nil); !errors.Is(k.Task.Err, tt.want) {
-				t.Errorf("again: error %v, want %v", k.Task.Err, tt.want)
+			if k := tickOf(t, b, at, "c", nil); !errors.Is(k.Err, tt.want) {
+				t.Errorf("again: error %v, want %v", k.Err, tt.want)
 			}
 		}
 	})
 }
 
-// A reply lost on the way does not make a tick run twice, nor fail.
+// A lost reply neither repeats a tick nor makes it fail.
 func TestEnqueueTickReplyLost(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		p := redistest.StartProxy(t, r.Addr)
 		client := redis.NewClient(&redis.Options{Addr: p.Addr(), DB: r.DB})
 		defer client.Close()
 		b := rdb.New(client, "")
-		if k := tickOf(t, b, 1000, "a", nil); k.Task.Err != nil { // Redis knows the script from now on
-			t.Fatal(k.Task.Err)
+		if k := tickOf(t, b, 1000, "a", nil); k.Err != nil { // Redis knows the script from now on
+			t.Fatal(k.Err)
 		}
 		lost := p.SwallowReplies(1, "evalsha", "q}:tick:e")
 		k := tickOf(t, b, 2000, "b", nil)
 		<-lost.Done()
-		if k.Task.Err != nil {
-			t.Error(k.Task.Err)
+		if k.Err != nil {
+			t.Error(k.Err)
 		}
 		if n := r.Client().LLen(context.Background(), "asynq:{q}:pending").Val(); n != 2 {
 			t.Errorf("%d tasks are pending, want 2", n)
@@ -251,45 +259,45 @@ func TestEnqueueTickReplyLost(t *testing.T) {
 	})
 }
 
-func TestRecallTick(t *testing.T) {
+func TestLoadTickRecord(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx, b := context.Background(), r.Broker()
 		recall := func(seed, over, last int64, made bool) {
 			t.Helper()
-			m := &rdb.TickMemory{Entry: "e", Queue: "q", Seed: seed, Over: over}
-			if b.RecallTick(ctx, m); m.Err != nil || m.Last != last || m.Made != made {
+			m := &rdb.TickRecord{Entry: "e", Queue: "q", Seed: seed, Over: over}
+			if b.LoadTickRecord(ctx, m); m.Err != nil || m.Last != last || m.Made != made {
 				t.Errorf("seed %d, over %d: got %d, made %v, error %v; want %d, %v", seed, over, m.Last, m.Made, m.Err, last, made)
 			}
 			wantTTL(t, r, "asynq:{q}:tick:e", 30*24*time.Hour)
 		}
 		recall(1000, 0, 1000, false)
 		recall(2000, 0, 1000, false)
-		if k := tickOf(t, b, 1000, "a", nil); !errors.Is(k.Task.Err, rdb.ErrTickOver) {
-			t.Errorf("the tick of the seed: %v", k.Task.Err)
+		if k := tickOf(t, b, 1000, "a", nil); !errors.Is(k.Err, rdb.ErrTickOver) {
+			t.Errorf("the tick of the seed: %v", k.Err)
 		}
 		tickOf(t, b, 3000, "a", nil)
 		recall(9000, 0, 3000, true)
 		recall(9000, 3000, 3000, true)
 		recall(0, 5000, 5000, false)
 		recall(0, 4000, 5000, false)
-		if k := tickOf(t, b, 4000, "b", nil); !errors.Is(k.Task.Err, rdb.ErrTickOver) {
-			t.Errorf("a tick that is over: %v", k.Task.Err)
+		if k := tickOf(t, b, 4000, "b", nil); !errors.Is(k.Err, rdb.ErrTickOver) {
+			t.Errorf("a tick that is over: %v", k.Err)
 		}
 	})
 }
 
-func TestRecallTickSeesBothLimits(t *testing.T) {
+func TestLoadTickRecordSeesBothLimits(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
-		for i, m := range []*rdb.TickMemory{{Seed: 2, Over: 1}, {Seed: 1, Over: 2}} {
+		for i, m := range []*rdb.TickRecord{{Seed: 2, Over: 1}, {Seed: 1, Over: 2}} {
 			m.Entry, m.Queue = fmt.Sprint(i), "q"
-			if r.Broker().RecallTick(context.Background(), m); m.Last != 2 {
+			if r.Broker().LoadTickRecord(context.Background(), m); m.Last != 2 {
 				t.Errorf("seed %d, over %d: %d", m.Seed, m.Over, m.Last)
 			}
 		}
 		key := "asynq:{q}:tick:x"
-		must(t, r.Client().Set(context.Background(), key, "nonsense", time.Minute))
-		m := &rdb.TickMemory{Entry: "x", Queue: "q", Seed: 7}
-		if r.Broker().RecallTick(context.Background(), m); m.Err != nil || m.Last != 7 {
+		redistest.Must(t, r.Client().Set(context.Background(), key, "nonsense", time.Minute))
+		m := &rdb.TickRecord{Entry: "x", Queue: "q", Seed: 7}
+		if r.Broker().LoadTickRecord(context.Background(), m); m.Err != nil || m.Last != 7 {
 			t.Errorf("over a broken record: %+v", m)
 		}
 	})
@@ -322,9 +330,9 @@ func TestPublishEntries(t *testing.T) {
 		ctx, b, client := context.Background(), r.Broker(), r.Client()
 		p, other := wire.Process{Host: "h", PID: 1, ID: "a"}, wire.Process{Host: "h", PID: 2, ID: "b"}
 		ns := wire.DefaultNamespace
-		must(t, client.ZAdd(ctx, ns.Schedulers(), redis.Z{Score: 1, Member: "asynq:schedulers:{dead}"},
+		redistest.Must(t, client.ZAdd(ctx, ns.Schedulers(), redis.Z{Score: 1, Member: "asynq:schedulers:{dead}"},
 			redis.Z{Score: 1e11, Member: "asynq:schedulers:{gone}"}, redis.Z{Score: 2e11, Member: "asynq:schedulers:{string}"}))
-		must(t, client.Set(ctx, "asynq:schedulers:{string}", "x", 0))
+		redistest.Must(t, client.Set(ctx, "asynq:schedulers:{string}", "x", 0))
 		if err := b.PublishEntries(ctx, other, []rdb.ScheduleEntry{entry(t, "o", nil)}, 10*time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -366,7 +374,7 @@ func TestPublishEntries(t *testing.T) {
 		if n := client.Exists(ctx, list, wire.SchedulerCreations(list)).Val(); n != 0 {
 			t.Errorf("%d keys are left", n)
 		}
-		// A scheduler without entries is no error.
+		// A scheduler without entries is not an error.
 		if err := b.PublishEntries(ctx, p, nil, time.Minute); err != nil {
 			t.Error(err)
 		}
@@ -382,7 +390,7 @@ func TestRecordEnqueues(t *testing.T) {
 			for i := from; i < from+101; i++ {
 				events = append(events, rdb.EnqueueEvent{Entry: "e", TaskID: fmt.Sprint(i), At: start.Add(time.Duration(i) * time.Second)})
 			}
-			events = append(events, events[len(events)-1]) // told twice
+			events = append(events, events[len(events)-1]) // reported twice
 			if err := b.RecordEnqueues(ctx, events...); err != nil {
 				t.Fatal(err)
 			}
@@ -408,20 +416,21 @@ func TestRecordEnqueues(t *testing.T) {
 			t.Errorf("an empty page is %v", got)
 		}
 		wantTTL(t, r, wire.DefaultNamespace.SchedulerHistory("e"), 90*24*time.Hour)
-		must(t, r.Client().ZAdd(ctx, wire.DefaultNamespace.SchedulerHistory("e"), redis.Z{Score: 2e9, Member: "\xff"}))
+		redistest.Must(t, r.Client().ZAdd(ctx, wire.DefaultNamespace.SchedulerHistory("e"), redis.Z{Score: 2e9, Member: "\xff"}))
 		if got := read(0, 2); !slices.Equal(got, []string{"1009"}) {
 			t.Errorf("behind a broken event: %v", got)
 		}
 	})
 }
 
-// A group is forgotten once nobody leads it: before that another would come to lead it, too.
-func TestForgetGroup(t *testing.T) {
+// DeleteSchedulerGroup deletes a group only if it has no leader; otherwise a second scheduler could
+// lead it at the same time.
+func TestDeleteSchedulerGroup(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx, b := context.Background(), r.Broker()
 		forget := func(want bool) {
 			t.Helper()
-			if ok, err := b.ForgetGroup(ctx, "g"); ok != want || err != nil {
+			if ok, err := b.DeleteSchedulerGroup(ctx, "g"); ok != want || err != nil {
 				t.Errorf("forgotten: %v, %v, want %v", ok, err, want)
 			}
 		}
@@ -431,7 +440,7 @@ func TestForgetGroup(t *testing.T) {
 		if l := lead(t, b, "b", groupLease); l.Leads {
 			t.Error("the lead was given away")
 		}
-		abdicate(t, b, "a")
+		releaseLeadership(t, b, "a")
 		forget(true)
 		if keys := r.Client().Keys(ctx, "*").Val(); len(keys) != 0 {
 			t.Errorf("left: %q", keys)

@@ -1,89 +1,132 @@
 package rdb
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/asynq-go/asynq/internal/script"
 )
 
-// Outcome is how the attempt to process a task ends.
+// Durations of the wire format as script arguments.
+var (
+	statsSeconds   any = int64(script.StatsTTL / time.Second)
+	archiveSeconds any = int64(script.ArchiveAge / time.Second)
+)
+
+// Outcome is the outcome of an attempt.
 type Outcome int
 
-// The outcomes; each has a script of its own.
+// The outcomes.
 const (
-	Done     Outcome = iota // succeeded, not kept
-	Complete                // succeeded, kept for Retention
-	Retry                   // to be tried again after Delay
-	Archive                 // not to be tried again
-	Requeue                 // given back unfinished, without a used attempt
-	Discard                 // failed, and to be deleted
+	Done     Outcome = iota // succeeded, not retained
+	Complete                // succeeded, retained for Retention
+	Retry                   // failed, retried after Delay
+	Defer                   // retried after Delay; the attempt does not count
+	Archive                 // failed, not retried
+	Requeue                 // returned unfinished; the attempt does not count, unless Failed
+	Revoke                  // deleted at the request of the handler
+	Discard                 // failed, deleted
+	Lost                    // never sent: the lease was lost before
 )
 
-// String is the outcome's name in log lines.
+// String returns the outcome's name for logs and observers, who see only one kind of success and
+// one of deletion.
 func (o Outcome) String() string {
-	return [...]string{"done", "complete", "retry", "archive", "requeue", "discard"}[o]
+	return [...]string{
+		"succeeded", "succeeded", "retried", "deferred", "archived", "requeued", "revoked", "revoked", "lease_lost",
+	}[o]
 }
 
-// Settlement ends one attempt, and says afterwards whether it did.
+// Settlement settles one attempt, and holds the result.
 type Settlement struct {
 	Queue   string
 	ID      string
 	Token   string // of the fetch
 	Outcome Outcome
 
-	Message   []byte        // encoded; Complete, Retry, Archive (nil: as it is)
-	Result    []byte        // Complete; nil: as it is
-	Lock      string        // that the task may hold, and gives up with Done, Complete and Discard; empty: none
-	Delay     time.Duration // Retry
-	Retention int64         // Complete, seconds
-	Failed    bool          // Retry, Archive: the attempt counts as processed and failed
+	// MaxActive is the limit of the queue, as in Fetch. In a queue with a limit, a round trip that
+	// settles tasks and does not fetch from the queue sets the marker if tasks are pending.
+	MaxActive int
 
-	Code Code
-	Err  error // the call did not go through; it may have been executed
+	Message   []byte        // encoded; Complete, Retry, Defer, Archive, Requeue (nil: unchanged)
+	Result    []byte        // nil: unchanged; ignored if the task is deleted
+	Lock      string        // to release with Complete or the task if the task holds it; empty: none
+	Delay     time.Duration // Retry, Defer; see AtOnce
+	Retention int64         // Complete, seconds
+	Failed    bool          // Requeue: the attempt counts as processed and failed
+
+	Code script.Code
+	Err  error // the error of the call; it may have been executed
 }
 
-// size is how many bytes of the user's a settlement carries.
+// size returns the bytes of user data in a settlement.
 func (s *Settlement) size() int { return len(s.Message) + len(s.Result) }
 
-// settleBatch is one call of an outcome's script.
+// Deletes reports whether the outcome deletes the task.
+func (s *Settlement) Deletes() bool { return s.done() || s.Outcome == Discard }
+
+// done reports whether done.lua can settle the attempt.
+func (s *Settlement) done() bool { return s.Outcome == Done || s.Outcome == Revoke }
+
+// failed reports whether the attempt counts as failed.
+func (s *Settlement) failed() bool {
+	return s.Outcome == Retry || s.Outcome == Archive || s.Outcome == Discard || s.Failed
+}
+
+// AtOnce reports whether the task becomes pending again with the settlement. An attempt that does
+// not count always waits for its retry: nothing else would limit how often the task runs.
+func (s *Settlement) AtOnce() bool {
+	return s.Outcome == Requeue || s.Outcome == Retry && s.Delay <= 0
+}
+
+// settleBatch is one call that settles attempts of a queue: with done.lua if it can settle all
+// of them, otherwise with settle.lua.
 type settleBatch struct {
-	queue   *queue
-	outcome Outcome
-	items   []*Settlement
-	call    *call
+	queue    *script.Queue
+	done     bool
+	recovery string // as in settle.lua
+	mark     bool   // set the marker if tasks are pending
+	items    []*Settlement
+	call     *script.Call
 }
 
 func (s *settleBatch) read() {
-	codes, err := s.call.codes(len(s.items))
-	for i, item := range s.items {
-		if item.Err = err; err == nil {
-			item.Code = codes[i]
-		}
+	codes := s.call.ReadCodes(len(s.items))
+	err := codes.Err()
+	for _, item := range s.items {
+		item.Code, item.Err = codes.Code(), err
 	}
 }
 
-// settleBatches divides settlements by queue and outcome into calls of a bounded size.
+// settleBatches splits settlements by queue into calls of a bounded size.
 func (b *Broker) settleBatches(items []*Settlement) []*settleBatch {
 	if len(items) == 0 {
 		return nil
 	}
 	type target struct {
-		queue   string
-		outcome Outcome
+		queue string
+		done  bool
 	}
 	open := make(map[target]*settleBatch, 1)
 	bytes := make(map[*settleBatch]int)
 	var batches []*settleBatch
-	var last *settleBatch // nearly always the next one's too
+	var last *settleBatch // usually also the next one's
 	for _, s := range items {
+		done := s.done()
 		in := last
-		if in == nil || in.queue.keys.Name != s.Queue || in.outcome != s.Outcome {
-			in = open[target{s.Queue, s.Outcome}]
+		if in == nil || in.queue.Keys.Name != s.Queue || in.done != done {
+			in = open[target{s.Queue, done}]
 		}
-		if in == nil || len(in.items) == maxBatch || bytes[in]+s.size() > maxBatchBytes {
-			in = &settleBatch{queue: b.queues.get(s.Queue), outcome: s.Outcome, items: make([]*Settlement, 0, min(len(items), maxBatch))}
-			open[target{s.Queue, s.Outcome}] = in
+		if in == nil || len(in.items) == script.MaxBatch || bytes[in]+s.size() > script.MaxBatchBytes {
+			in = &settleBatch{
+				queue: b.Queue(s.Queue), done: done, mark: capped(s.MaxActive), items: make([]*Settlement, 0, min(len(items), script.MaxBatch)),
+			}
+			open[target{s.Queue, done}] = in
 			batches = append(batches, in)
 		}
 		in.items = append(in.items, s)
@@ -95,88 +138,189 @@ func (b *Broker) settleBatches(items []*Settlement) []*settleBatch {
 	return batches
 }
 
-// settleCall makes the call of a batch. It is never to be repeated by go-redis: the caller repeats it, and so knows what an answer to a
-// repeated call means.
-func (b *Broker) settleCall(in *settleBatch) *call {
+// settleCall returns the call of a batch. go-redis must not retry it: the caller repeats it, and
+// interprets the reply to a repeated call.
+func (b *Broker) settleCall(in *settleBatch) *script.Call {
 	q := in.queue
-	day := q.today(b.now())
-	var c *call
-	switch in.outcome {
-	case Done:
-		c = newCall(doneScript, 4+3+len(in.items)).key(q.active, q.lease, q.processed, day.processed)
-	case Complete:
-		c = newCall(completeScript, 6+7*len(in.items)).key(q.active, q.lease, q.completed, q.processed, day.processed)
-	case Retry:
-		c = newCall(retryScript, 8+6*len(in.items)).
-			key(q.active, q.lease, q.retry, q.processed, day.processed, q.failed, day.failed)
-	case Archive:
-		c = newCall(archiveScript, 12+5*len(in.items)).
-			key(q.active, q.lease, q.archived, q.processed, day.processed, q.failed, day.failed)
-	case Discard:
-		c = newCall(discardScript, 7+4*len(in.items)).key(q.active, q.lease, q.processed, day.processed, q.failed, day.failed)
-	case Requeue:
-		c = newCall(requeueScript, 4+3*len(in.items)).key(q.active, q.lease, q.pending, q.marker)
+	day := q.Today(time.Now())
+	in.sort()
+	var c *script.Call
+	if in.done {
+		c = script.NewCall(doneScript, 6+4+len(in.items)).
+			Key(q.Active, q.Lease, q.Processed, day.Processed, q.Pending, q.Marker)
+		in.addTasks(c)
+		in.addFinish(c, script.Flag(in.mark))
+	} else {
+		c = script.NewCall(settleScript, 11+6+2*len(in.items)).Key(q.Active, q.Lease,
+			q.Processed, day.Processed, q.Failed, day.Failed, q.Pending, q.Marker, q.Retry, q.Completed, q.Archived)
+		in.addTasks(c)
+		c.Arg(statsSeconds, q.TaskPrefix, archiveSeconds, in.recovery, script.Flag(in.mark), in.runs(b.ArchiveSize))
+		in.addValues(c)
 	}
-	c.once = true
-	in.addTasks(c)
-	switch in.outcome {
-	case Done:
-		return in.addFinish(c)
-	case Complete, Retry, Discard:
-		c.arg(statsSeconds)
-	case Archive:
-		c.arg(statsSeconds, q.taskPrefix, b.archiveSize, int64(archiveAge.Seconds()), "")
-	}
-	for _, s := range in.items {
-		c.arg(s.ID, s.Token)
-		switch s.Outcome {
-		case Complete:
-			c.arg(s.Message, s.Retention, q.lock(s.Lock), s.Result)
-		case Retry:
-			c.arg(s.Message, ceil(s.Delay, time.Millisecond), flag(s.Failed))
-		case Archive:
-			c.arg(s.Message, flag(s.Failed))
-		case Discard:
-			c.arg(q.lock(s.Lock))
-		}
-	}
+	c.Once = true
 	return c
 }
 
-// addTasks adds the keys of the tasks, those of a fetch one after the other where the script wants their token once.
-func (s *settleBatch) addTasks(c *call) {
-	if s.outcome == Done {
-		slices.SortStableFunc(s.items, func(a, b *Settlement) int { return strings.Compare(a.Token, b.Token) })
-	}
+// sort groups tasks with equal arguments. Those that become pending keep their order.
+func (s *settleBatch) sort() {
+	slices.SortStableFunc(s.items, func(a, b *Settlement) int {
+		if by := cmp.Compare(a.Outcome, b.Outcome); by != 0 || a.Outcome == Requeue || a.Outcome == Retry {
+			return by
+		}
+		return strings.Compare(a.Token, b.Token)
+	})
+}
+
+func (s *settleBatch) addTasks(c *script.Call) {
 	for _, item := range s.items {
-		c.key(s.queue.keys.Task(item.ID))
+		c.Key(s.queue.Keys.Task(item.ID))
 	}
 }
 
-// addFinish adds the arguments of lib/finish.lua.
-func (s *settleBatch) addFinish(c *call) *call {
+// addFinish adds the arguments of lib/finish.lua, and between them others.
+func (s *settleBatch) addFinish(c *script.Call, others ...any) {
 	var tokens []byte
-	n := 0
+	for first, n := 0, 0; first < len(s.items); first += n {
+		token := s.items[first].Token
+		n = runLength(s.items[first:], func(item *Settlement) bool { return item.Token == token })
+		tokens = append(append(tokens, token...), '*')
+		tokens = append(strconv.AppendInt(tokens, int64(n), 10), ' ')
+	}
+	c.Arg(statsSeconds, s.queue.TaskPrefixLen, tokens).Arg(others...)
 	for i, item := range s.items {
-		n++
-		if i+1 == len(s.items) || s.items[i+1].Token != item.Token {
-			tokens = append(append(tokens, item.Token...), '*')
-			tokens = append(strconv.AppendInt(tokens, int64(n), 10), ' ')
-			n = 0
+		if lock := s.queue.Lock(item.Lock); lock != "" {
+			c.Arg(i+1, lock)
 		}
 	}
-	c.arg(statsSeconds, s.queue.taskPrefixLen, tokens)
-	for i, item := range s.items {
-		if lock := s.queue.lock(item.Lock); lock != "" {
-			c.arg(i+1, lock)
-		}
-	}
-	return c
 }
 
-func flag(b bool) int {
-	if b {
-		return 1
+// runs encodes what settle.lua does with each task.
+func (s *settleBatch) runs(archiveSize int) []byte {
+	var runs []byte
+	for first, n := 0, 0; first < len(s.items); first += n {
+		is := s.items[first]
+		n = runLength(s.items[first:], func(item *Settlement) bool {
+			return item.Outcome == is.Outcome && item.Token == is.Token && item.failed() == is.failed() &&
+				item.Delay == is.Delay && item.Retention == is.Retention
+		})
+		verb, number := is.verb(archiveSize)
+		runs = fmt.Appendf(runs, "%s %d %d %d %d %s", verb, max(number, 0), script.Flag(is.failed()), n, len(is.Token), is.Token)
 	}
-	return 0
+	return runs
+}
+
+// runLength returns how many of the first items are equal.
+func runLength(items []*Settlement, equal func(*Settlement) bool) int {
+	for n, item := range items {
+		if !equal(item) {
+			return n
+		}
+	}
+	return len(items)
+}
+
+// verb returns the outcome and its number as settle.lua takes them.
+func (s *Settlement) verb(archiveSize int) (verb string, number int64) {
+	switch s.Outcome {
+	case Complete:
+		return "complete", s.Retention
+	case Retry, Defer:
+		switch {
+		case !s.AtOnce():
+			return "retry", script.Ceil(s.Delay, time.Millisecond)
+		case s.MaxActive == InOrder:
+			return "next", 0
+		default:
+			return "again", 0
+		}
+	case Archive:
+		return "archive", int64(archiveSize)
+	case Requeue:
+		return "requeue", 0
+	case Done, Revoke, Discard:
+		return "delete", 0
+	case Lost:
+	}
+	panic("rdb: unknown outcome")
+}
+
+// addValues adds the messages, and what only some tasks have.
+func (s *settleBatch) addValues(c *script.Call) {
+	for _, item := range s.items {
+		if item.Deletes() {
+			c.Arg("")
+		} else {
+			c.Arg(item.Message)
+		}
+	}
+	for i, item := range s.items {
+		if item.Result != nil && !item.Deletes() {
+			c.Arg(i+1, "result", item.Result)
+		}
+		if lock := s.queue.Lock(item.Lock); lock != "" && (item.Outcome == Complete || item.Deletes()) {
+			c.Arg(i+1, "lock", lock)
+		}
+	}
+}
+
+// ResultWrite stores the result of a task on behalf of the attempt that holds it, and holds the
+// outcome.
+type ResultWrite struct {
+	Queue  string
+	ID     string
+	Token  string // of the fetch
+	Result []byte
+
+	Code script.Code // CodeOK, CodeGone or CodeLost
+	Err  error       // the error of the call
+}
+
+// WriteResults stores results in one pipeline. Those of one task are stored in their order.
+func (b *Broker) WriteResults(ctx context.Context, writes []*ResultWrite) {
+	type batch struct {
+		queue  *script.Queue
+		writes []*ResultWrite
+		bytes  int
+	}
+	open := make(map[string]*batch, 1)
+	var batches []*batch
+	for _, w := range writes {
+		in := open[w.Queue]
+		if in == nil || len(in.writes) == script.MaxBatch || in.bytes+len(w.Result) > script.MaxBatchBytes {
+			in = &batch{queue: b.Queue(w.Queue)}
+			open[w.Queue], batches = in, append(batches, in)
+		}
+		in.writes = append(in.writes, w)
+		in.bytes += len(w.Result)
+	}
+	calls := make([]*script.Call, len(batches))
+	for i, in := range batches {
+		c := script.NewCall(writeResultsScript, 3*len(in.writes))
+		for _, w := range in.writes {
+			c.Key(in.queue.Keys.Task(w.ID))
+		}
+		for _, w := range in.writes {
+			c.Arg(w.Token, w.Result)
+		}
+		calls[i] = c
+	}
+	b.Run(ctx, calls...)
+	for i, in := range batches {
+		codes := calls[i].ReadCodes(len(in.writes))
+		err := codes.Err()
+		for _, w := range in.writes {
+			w.Code, w.Err = codes.Code(), err
+		}
+	}
+}
+
+// WriteResult stores the result of one task. It returns ErrTaskGone or ErrTokenLost if no attempt
+// holds the task under the token.
+func (b *Broker) WriteResult(ctx context.Context, queue, id, token string, result []byte) error {
+	w := ResultWrite{Queue: queue, ID: id, Token: token, Result: result}
+	b.WriteResults(ctx, []*ResultWrite{&w})
+	if w.Err != nil {
+		return w.Err
+	}
+	return w.Code.Err()
 }

@@ -16,17 +16,19 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// Dump returns every key of the database with what it holds, as lines to be compared with those expected:
+// Dump returns every key of the database with what it holds, as lines to be compared with those
+// expected:
 //
 //	asynq:{q}:pending = [t2 t1]
 //	asynq:{q}:lease = {t3:now+30s}
 //	asynq:{q}:t:t3 = {msg:test(payload) state:active token:f1}
 //	asynq:{q}:marker = [1] ttl 60s
 //
-// Lists stand in their order, head first; sets, sorted sets and hashes sorted by member. A message is its type and payload, with
-// those other fields that differ from those of Message. Records of answers, whose names are random, are left out, and the random
-// name of a recovery in a task is "recovery". Times stand relative to now. They and TTLs are rounded to ten seconds, so
-// a test that uses multiples of that may take some seconds.
+// Lists stand in their order, head first; sets, sorted sets and hashes sorted by member. A message
+// is its type and payload, with those other fields that differ from those of Message. Records of
+// answers, whose names are random, are left out, and the random name of a recovery in a task is
+// "recovery". Times stand relative to now. They and TTLs are rounded to multiples of ten seconds,
+// so a test that uses multiples may take up to nine seconds.
 func (r *Redis) Dump(t testing.TB) []string { return Dump(t, r.client) }
 
 // Dump is Redis.Dump for any client.
@@ -109,7 +111,8 @@ func dumpMap(values map[string]string) string {
 	return "{" + strings.Join(parts, " ") + "}"
 }
 
-// dumpMessage tells of a message what Message would not have given it. What cannot be decoded it returns quoted.
+// dumpMessage formats the fields of a message that differ from those of Message. It quotes a
+// message that cannot be decoded.
 func dumpMessage(encoded string, now time.Time) string {
 	m, err := wire.DecodeTaskMessage([]byte(encoded))
 	if err != nil || encoded == "" {
@@ -152,8 +155,10 @@ func relative(seconds float64, now time.Time) string {
 	}
 }
 
+// roundSeconds rounds up, because times pass, but for a second that is lost where only seconds are
+// stored.
 func roundSeconds(s float64) time.Duration {
-	return time.Duration(math.Round(s/10)*10) * time.Second
+	return time.Duration(math.Ceil((s-1)/10)*10) * time.Second
 }
 
 // dated replaces today's date in the key of a daily counter.
@@ -166,8 +171,8 @@ func dated(key string, now time.Time) string {
 	return key
 }
 
-// Snapshot returns every key of the database with exactly what it holds, and whether it has a TTL: for tests that nothing changes.
-// Records of answers are left out.
+// Snapshot returns every key of the database with exactly what it holds, and whether it has a TTL:
+// for tests that nothing changes. Records of answers are left out.
 func (r *Redis) Snapshot(t testing.TB) map[string]string {
 	t.Helper()
 	ctx := context.Background()

@@ -65,19 +65,20 @@ func (p *Proxy) Commands() int64 { return p.commands.Load() }
 // Connections is how many connections clients have made so far, those refused by Down included.
 func (p *Proxy) Connections() int64 { return p.accepted.Load() }
 
-// SwallowReplies lets Redis execute the next n commands that contain all the words, but cuts their connections in place of the
-// reply, and of those to commands sent after it.
+// SwallowReplies lets Redis execute the next n commands that contain all the words, but cuts their
+// connections in place of the reply, and of those to commands sent after it.
 func (p *Proxy) SwallowReplies(n int, words ...string) *Fault {
 	return p.add(&Fault{left: n}, words)
 }
 
-// LoseCommands cuts the connections of the next n commands that contain all the words before Redis sees them.
+// LoseCommands cuts the connections of the next n commands that contain all the words before Redis
+// sees them.
 func (p *Proxy) LoseCommands(n int, words ...string) *Fault {
 	return p.add(&Fault{left: n, lost: true}, words)
 }
 
-// Answer gives clients a reply in Redis's place, such as "-OOM full\r\n", to the next n commands that contain all the words. No other
-// command may wait for its reply on the same connection.
+// Answer gives clients a reply in Redis's place, such as "-OOM full\r\n", to the next n commands
+// that contain all the words. No other command may wait for its reply on the same connection.
 func (p *Proxy) Answer(n int, reply string, words ...string) *Fault {
 	return p.add(&Fault{left: n, lost: true, reply: []byte(reply)}, words)
 }
@@ -117,7 +118,8 @@ func (p *Proxy) Down() {
 	p.Cut()
 }
 
-// Blackhole holds back all that is sent in either direction, until Resume delivers it. Connections can be made.
+// Blackhole holds back all that is sent in either direction, until Resume delivers it. Connections
+// can be made.
 func (p *Proxy) Blackhole() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,14 +230,21 @@ func (p *Proxy) hold() {
 	}
 }
 
+// executed is the reply to a command that the proxy adds behind one whose reply it swallows.
+// Without it, a reply to an earlier command of the pipeline would cut the connection too early.
+const executed = "executed"
+
 func (p *Proxy) copyReplies(l *link) {
 	buf := make([]byte, 64<<10)
+	var swallowed []byte
 	for {
 		n, err := l.server.Read(buf)
 		if n > 0 {
 			p.hold()
 			if l.swallowing.Load() {
-				_ = l.client.Close() // now that Redis has executed the command
+				if swallowed = append(swallowed, buf[:n]...); bytes.Contains(swallowed, []byte(executed)) {
+					_ = l.client.Close()
+				}
 			} else if _, err := l.client.Write(buf[:n]); err != nil {
 				return
 			}
@@ -269,6 +278,7 @@ func (p *Proxy) copyCommands(l *link) {
 			return
 		default:
 			l.swallowing.Store(true)
+			command = append(command, "*2\r\n$4\r\nECHO\r\n$8\r\n"+executed+"\r\n"...)
 		}
 		if _, err := out.Write(command); err != nil {
 			return

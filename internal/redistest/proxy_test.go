@@ -15,7 +15,7 @@ import (
 func proxied(t *testing.T, r *redistest.Redis) (*redistest.Proxy, *redis.Client) {
 	t.Helper()
 	p := redistest.StartProxy(t, r.Addr)
-	client := redis.NewClient(&redis.Options{Addr: p.Addr(), DB: r.DB, MaxRetries: -1, DialerRetries: 1})
+	client := redis.NewClient(&redis.Options{Addr: p.Addr(), DB: r.DB, MaxRetries: -1, ReadTimeout: time.Minute})
 	t.Cleanup(func() { _ = client.Close() })
 	return p, client
 }

@@ -2,6 +2,5 @@
 
 package redistest
 
-// Race tells whether the race detector is at work. It makes a miniredis about ten times slower, and finds nothing in the amounts of a
-// test: tests that take long for their amounts do less then. The README's command runs them in full.
+// Race reports whether the race detector is enabled.
 const Race = true

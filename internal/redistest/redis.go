@@ -12,11 +12,12 @@ import (
 
 	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/rdbcheck"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// Redis is one test's Redis. It is empty when the test starts. When it ends, all invariants of the namespaces that it had a
-// broker for must hold.
+// Redis is one test's Redis. It is empty when the test starts. When it ends, all invariants of the
+// namespaces that it had a broker for must hold.
 type Redis struct {
 	Addr string // host:port
 	DB   int
@@ -29,7 +30,8 @@ type Redis struct {
 	fetches int
 }
 
-// Each runs a test twice, as parallel subtests: on a miniredis, and on a real server where there is one.
+// Each runs a test twice, as parallel subtests: on a miniredis, and on a real server where there is
+// one.
 func Each(t *testing.T, test func(t *testing.T, r *Redis)) {
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {
@@ -52,7 +54,8 @@ func Mini(t testing.TB) *Redis {
 	return newRedis(t, &Redis{Addr: mini.Addr(), mini: mini})
 }
 
-// Real returns an empty database of the real server that all tests share. It skips the test where there is no server.
+// Real returns an empty database of the real server that all tests share. It skips the test where
+// there is no server.
 func Real(t testing.TB) *Redis {
 	t.Helper()
 	if os.Getenv("ASYNQ_TEST_REDIS") == "" {
@@ -64,7 +67,7 @@ func Real(t testing.TB) *Redis {
 }
 
 func newRedis(t testing.TB, r *Redis) *Redis {
-	r.client = redis.NewClient(&redis.Options{Addr: r.Addr, DB: r.DB})
+	r.client = newClient(r)
 	r.checked = []wire.Namespace{wire.DefaultNamespace}
 	t.Cleanup(func() {
 		defer r.client.Close()
@@ -73,6 +76,12 @@ func newRedis(t testing.TB, r *Redis) *Redis {
 		}
 	})
 	return r
+}
+
+// newClient returns a client that waits for replies as long as a busy machine needs. After a
+// timeout, go-redis would send the command again, which models and fakes do not expect.
+func newClient(r *Redis) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: r.Addr, DB: r.DB, ReadTimeout: time.Minute})
 }
 
 // Client returns a client, which is closed when the test ends.
@@ -84,8 +93,8 @@ func (r *Redis) URI() string { return "redis://" + r.Addr + "/" + itoa(r.DB) }
 // IsMini reports whether it is a miniredis.
 func (r *Redis) IsMini() bool { return r.mini != nil }
 
-// FastForward lets d pass for all TTLs. It reports whether it could: time on a real server cannot be moved. The clock of scripts
-// goes on as it was.
+// FastForward advances all TTLs by d. It reports whether it could: the time of a real server cannot
+// be changed. The clock of scripts does not change.
 func (r *Redis) FastForward(d time.Duration) bool {
 	if r.mini == nil {
 		return false
@@ -114,14 +123,14 @@ func (r *Redis) BrokerIn(ns wire.Namespace) *rdb.Broker {
 	return rdb.New(r.client, ns)
 }
 
-// AllowViolations tells that the test leaves broken data behind on purpose.
+// AllowViolations disables the invariant check of the test, which leaves broken data behind.
 func (r *Redis) AllowViolations() { r.skip = true }
 
 // Check reports every broken invariant as an error of the test.
 func (r *Redis) Check(t testing.TB) {
 	t.Helper()
 	for _, ns := range r.checked {
-		found, err := rdb.Check(context.Background(), r.client, ns)
+		found, err := rdbcheck.Check(context.Background(), r.client, ns)
 		if err != nil {
 			t.Errorf("invariant check: %v", err)
 		}

@@ -12,8 +12,9 @@ import (
 // Server is a redis-server process. It dies with the test process.
 type Server struct{ *proctest.Redis }
 
-// StartServer starts a redis-server that the test has for itself, to fill, freeze or kill it, which ends with the test. It keeps
-// nothing on disk unless args say so. Where there is no redis-server on the PATH the test is skipped.
+// StartServer starts a redis-server that the test has for itself, to fill, freeze or kill it, which
+// ends with the test. It keeps nothing on disk unless args say so. Where there is no redis-server
+// on the PATH the test is skipped.
 func StartServer(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return &Server{proctest.StartRedis(t, args...)}

@@ -15,10 +15,11 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
-// Main is the TestMain of packages that use Redis: it runs the tests, stops the server that they shared, fails if goroutines are
-// left, and exits.
+// Main is the TestMain of packages that use Redis: it runs the tests, stops the server that they
+// shared, fails if goroutines are left, and exits.
 func Main(m *testing.M) {
-	// A go-redis client that was closed during an outage goes on trying to connect for up to a second.
+	// A go-redis client that was closed during an outage keeps trying to connect for up to a
+	// second.
 	goleak.VerifyTestMain(mainRun{m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
@@ -74,7 +75,8 @@ func (s *sharedServer) stop() {
 // reservedFor bounds how long a crashed test keeps a database.
 const reservedFor = 15 * time.Minute
 
-// database reserves an empty database. Other test binaries may use the same server, so what is reserved stands in database 0.
+// database reserves an empty database. Database 0 holds the reservations, because other test
+// binaries may use the same server.
 func (s *sharedServer) database(t testing.TB) (addr string, db int, release func()) {
 	t.Helper()
 	s.once.Do(func() { s.err = s.start() })

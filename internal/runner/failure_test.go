@@ -19,8 +19,8 @@ import (
 // logBuffer collects log lines.
 type logBuffer struct{ bytes.Buffer }
 
-func (b *logBuffer) options() runner.Options {
-	return runner.Options{Log: slog.New(slog.NewJSONHandler(b, nil))}
+func (b *logBuffer) logger() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(b, nil))
 }
 
 // line is a log line of a loop.
@@ -43,7 +43,7 @@ func (b *logBuffer) lines(t *testing.T) []line {
 	return lines
 }
 
-// summary is what most tests want to know of the log lines.
+// summary returns the relevant parts of the log lines.
 func (b *logBuffer) summary(t *testing.T) []string {
 	t.Helper()
 	var s []string
@@ -57,7 +57,7 @@ func TestFailuresAndRecoveryAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logBuffer
 		j := newJournal()
-		runFor(t, time.Hour, log.options(), runner.Loop{Name: "janitor", Tick: j.noting(func(n int) (time.Duration, error) {
+		runFor(t, time.Hour, log.logger(), runner.Loop{Name: "janitor", Tick: j.noting(func(n int) (time.Duration, error) {
 			switch n {
 			case 1, 2, 4:
 				return 0, errBroken
@@ -78,20 +78,20 @@ func TestFailuresAndRecoveryAreLogged(t *testing.T) {
 	})
 }
 
-func TestFailuresThatGoOnAreLoggedEvery30Seconds(t *testing.T) {
+func TestRepeatedFailuresAreLoggedEvery30Seconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logBuffer
 		j := newJournal()
-		runFor(t, 5*time.Minute, log.options(), runner.Loop{Tick: j.noting(func(int) (time.Duration, error) {
+		runFor(t, 5*time.Minute, log.logger(), runner.Loop{Tick: j.noting(func(int) (time.Duration, error) {
 			return 0, errBroken
 		})})
 		lines := log.lines(t)
 		for i, l := range lines[1:] {
-			// With at most 5 s between two failures, none is more than 5 s late.
+			// At most 5 s pass between two failures, so no line is more than 5 s late.
 			if d := l.Time.Sub(lines[i].Time); d < 30*time.Second || d > 35*time.Second {
 				t.Errorf("%v between two log lines, want 30s to 35s", d)
 			}
-			failed := 0 // ticks up to this line, none of which succeeded
+			failed := 0 // ticks before this line, all of which failed
 			for _, at := range j.ticks {
 				if !j.made.Add(at).After(l.Time) {
 					failed++
@@ -107,7 +107,7 @@ func TestFailuresThatGoOnAreLoggedEvery30Seconds(t *testing.T) {
 	})
 }
 
-func TestOnlyTheEchoOfItsOwnStopIsNoFailure(t *testing.T) {
+func TestOnlyTheOwnCancellationIsNotAFailure(t *testing.T) {
 	stopped := func(err func(ctx context.Context) error) runner.Tick {
 		return func(ctx context.Context) (time.Duration, error) {
 			<-ctx.Done()
@@ -134,7 +134,7 @@ func TestOnlyTheEchoOfItsOwnStopIsNoFailure(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log logBuffer
-				runFor(t, time.Second, log.options(), runner.Loop{Name: "a", Tick: c.tick})
+				runFor(t, time.Second, log.logger(), runner.Loop{Name: "a", Tick: c.tick})
 				if got := log.summary(t); !reflect.DeepEqual(got, c.logged) {
 					t.Errorf("logged %q, want %q", got, c.logged)
 				}
@@ -143,7 +143,7 @@ func TestOnlyTheEchoOfItsOwnStopIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestCrashesAreContainedAndReported(t *testing.T) {
+func TestCrashesAreRecoveredAndLogged(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		crash func()
@@ -159,7 +159,7 @@ func TestCrashesAreContainedAndReported(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log logBuffer
 				j := newJournal()
-				runFor(t, time.Second, log.options(), runner.Loop{Name: "a", Tick: j.noting(func(n int) (time.Duration, error) {
+				runFor(t, time.Second, log.logger(), runner.Loop{Name: "a", Tick: j.noting(func(n int) (time.Duration, error) {
 					if n <= 2 {
 						crashHere(c.crash)
 					}
@@ -170,7 +170,7 @@ func TestCrashesAreContainedAndReported(t *testing.T) {
 					t.Fatalf("logged %+v, want the error %q and the recovery from two failures", lines, c.text)
 				}
 				if !strings.Contains(lines[0].Stack, "crashHere") {
-					t.Errorf("the stack does not show where the tick crashed:\n%s", lines[0].Stack)
+					t.Errorf("the stack does not show the place of the crash:\n%s", lines[0].Stack)
 				}
 				for i, p := range j.pauses() {
 					if least := 50 * time.Millisecond << i; p < least || p > 2*least {
@@ -188,7 +188,7 @@ func crashHere(crash func()) { crash() }
 func TestLoopWithoutTickFailsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logBuffer
-		runFor(t, time.Second, log.options(), runner.Loop{Name: "a"})
+		runFor(t, time.Second, log.logger(), runner.Loop{Name: "a"})
 		if got := log.lines(t); len(got) != 1 || !strings.HasPrefix(got[0].Error, "panic: ") {
 			t.Errorf("logged %+v, want one panic", got)
 		}

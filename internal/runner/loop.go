@@ -5,39 +5,49 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime/debug"
 	"time"
 )
 
-// reportInterval is how long a loop that goes on failing keeps quiet between two log lines.
+// The pause after a failed tick doubles with each consecutive failure. The maximum limits how long
+// work waits after Redis is reachable again, and how often loops retry while it is not.
+const (
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = time.Second
+
+	// backoffJitter is the largest random share taken off a pause. It spreads out servers that lost
+	// the same Redis at the same time.
+	backoffJitter = 0.5
+)
+
+// reportInterval is the time between two log lines of a loop that keeps failing.
 const reportInterval = 30 * time.Second
 
-// loop is a Loop with the state of its life. cancel and done belong to the Runner and its mutex; everything below them
-// belongs to the goroutine of the loop.
+// loop is a Loop with its state. The Runner's mutex guards cancel and done; the fields below belong
+// to the goroutine of the loop.
 type loop struct {
 	Loop
 	log *slog.Logger
 
-	cancel context.CancelFunc // nil until the loop is started, or stopped without having been started
+	cancel context.CancelFunc // nil until the loop is started or stopped
 	done   chan struct{}      // closed when the loop has ended, or will never run
 
-	timer    *time.Timer // the only one, reused for every rest; made by the first, as busy loops need none
-	backoff  backoff
-	failures int       // in a row, up to now
-	reported time.Time // when the last of them was logged
+	timer    *time.Timer // reused for every pause; nil until the first one, which busy loops never need
+	failures int         // consecutive
+	reported time.Time   // time of the last log line
 }
 
-func newLoop(opts Options, l Loop) *loop {
+func newLoop(log *slog.Logger, l Loop) *loop {
 	l.Jitter = min(max(l.Jitter, 0), 1)
 	return &loop{
-		Loop:    l,
-		log:     opts.Log.With("loop", l.Name),
-		done:    make(chan struct{}),
-		backoff: backoff{min: opts.MinBackoff, max: opts.MaxBackoff},
+		Loop: l,
+		log:  log.With("loop", l.Name),
+		done: make(chan struct{}),
 	}
 }
 
-// start runs the loop unless it has been started or stopped before. The caller holds the Runner's mutex.
+// start runs the loop unless it was started or stopped before. The caller holds the Runner's mutex.
 func (l *loop) start(ctx context.Context) {
 	if l.cancel != nil {
 		return
@@ -46,7 +56,7 @@ func (l *loop) start(ctx context.Context) {
 	go l.run(ctx, nil)
 }
 
-// stop tells the loop to end, and sees to it that a loop not started yet never will be. The caller holds the Runner's
+// stop cancels the loop. A loop that was not started never runs. The caller holds the Runner's
 // mutex.
 func (l *loop) stop() {
 	if l.cancel == nil {
@@ -74,8 +84,8 @@ func (l *loop) ended() bool {
 	}
 }
 
-// run is the life of the loop: tick and pause in turn until ctx ends. With a crash, which ended the goroutine before
-// this one, it starts with the pause.
+// run ticks and pauses in turn until ctx ends. crash is the error that ended the previous goroutine
+// of the loop; if it is not nil, run begins with a pause.
 func (l *loop) run(ctx context.Context, crash error) {
 	finished := false
 	defer func() {
@@ -83,8 +93,8 @@ func (l *loop) run(ctx context.Context, crash error) {
 			close(l.done)
 			return
 		}
-		// Tick called runtime.Goexit, which cannot be called off: the loop goes on in a goroutine of its own. The
-		// stack still shows the caller, as deferred calls run on top of it.
+		// Tick called runtime.Goexit, which cannot be stopped: continue on a goroutine of its own.
+		// The stack still contains the caller, because deferred calls run on top of it.
 		go l.run(ctx, &crashError{what: "runtime.Goexit called", stack: debug.Stack()})
 	}()
 
@@ -92,13 +102,13 @@ func (l *loop) run(ctx context.Context, crash error) {
 		l.fail(ctx, crash)
 	}
 	for ctx.Err() == nil {
-		rest, err := l.try(ctx)
+		delay, err := l.safeTick(ctx)
 		switch {
 		case err == nil:
 			l.succeed()
-			l.rest(ctx, rest)
+			l.pause(ctx, delay)
 		case isOwnStop(ctx, err):
-			// Neither a failure nor a recovery: the tick was cut short, and ends the loop.
+			// neither a failure nor a recovery: the cancellation interrupted the tick
 		default:
 			l.fail(ctx, err)
 		}
@@ -106,8 +116,8 @@ func (l *loop) run(ctx context.Context, crash error) {
 	finished = true
 }
 
-// try calls Tick once, and turns a panic into an error.
-func (l *loop) try(ctx context.Context) (rest time.Duration, err error) {
+// safeTick calls Tick once, and turns a panic into an error.
+func (l *loop) safeTick(ctx context.Context) (delay time.Duration, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &crashError{what: fmt.Sprintf("panic: %v", v), stack: debug.Stack()}
@@ -116,14 +126,14 @@ func (l *loop) try(ctx context.Context) (rest time.Duration, err error) {
 	return l.Tick(ctx)
 }
 
-// isOwnStop reports whether err is but the echo of the loop's own cancellation. A deadline that passed inside the tick
-// is not: the context of a loop has none.
+// isOwnStop reports whether err results from the loop's own cancellation. A deadline exceeded
+// inside the tick does not: the context of a loop has none.
 func isOwnStop(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && errors.Is(err, context.Canceled)
 }
 
-// rest pauses after a good tick, until woken if d is negative.
-func (l *loop) rest(ctx context.Context, d time.Duration) {
+// pause waits for d after a tick without error, or for a wake if d is negative.
+func (l *loop) pause(ctx context.Context, d time.Duration) {
 	if d == 0 {
 		return
 	}
@@ -133,8 +143,13 @@ func (l *loop) rest(ctx context.Context, d time.Duration) {
 	l.sleep(ctx, d, l.Wake)
 }
 
-// fail takes note of a failed tick and backs off. Nothing but the stop of the loop cuts this pause short: a component
-// that is woken all the time must not turn an error into a busy loop.
+// shorten subtracts a random part of d, up to the given share.
+func shorten(d time.Duration, share float64) time.Duration {
+	return d - time.Duration(rand.Float64()*share*float64(d))
+}
+
+// fail records a failed tick and backs off. Only a stop ends this pause early: a loop that is woken
+// all the time must not turn an error into a busy loop.
 func (l *loop) fail(ctx context.Context, err error) {
 	l.failures++
 	switch {
@@ -143,10 +158,10 @@ func (l *loop) fail(ctx context.Context, err error) {
 	case time.Since(l.reported) >= reportInterval:
 		l.report("loop still failing", err)
 	}
-	l.sleep(ctx, l.backoff.next(), nil)
+	l.sleep(ctx, shorten(min(minBackoff<<min(l.failures-1, 10), maxBackoff), backoffJitter), nil)
 }
 
-// report logs a failure of the current row.
+// report logs a failure.
 func (l *loop) report(msg string, err error) {
 	l.reported = time.Now()
 	attrs := []any{"error", err, "failures", l.failures}
@@ -156,17 +171,16 @@ func (l *loop) report(msg string, err error) {
 	l.log.Error(msg, attrs...)
 }
 
-// succeed ends a row of failures, if there is one.
+// succeed ends a series of failures, if there is one.
 func (l *loop) succeed() {
 	if l.failures == 0 {
 		return
 	}
 	l.log.Info("loop recovered", "failures", l.failures)
 	l.failures = 0
-	l.backoff.reset()
 }
 
-// sleep returns when d has elapsed (never, if d is negative), wake yields, or ctx ends.
+// sleep returns after d (never, if d is negative), when wake yields, or when ctx ends.
 func (l *loop) sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	var elapsed <-chan time.Time
 	if d >= 0 {
@@ -176,14 +190,14 @@ func (l *loop) sleep(ctx context.Context, d time.Duration, wake <-chan struct{})
 	case <-elapsed:
 	case _, open := <-wake:
 		if !open {
-			l.Wake = nil // a closed channel would end every rest at once
+			l.Wake = nil // a closed channel would end every pause
 		}
 	case <-ctx.Done():
 	}
 }
 
-// arm sets the timer of the loop to d and returns its channel. It takes no Stop of an earlier, unfinished d: Reset leaves
-// no stale value in the channel, and a timer that nobody waits for costs the runtime nothing.
+// arm sets the timer of the loop to d and returns its channel. An earlier, unfinished d needs no
+// Stop: Reset leaves no stale value in the channel, and an unused timer costs nothing.
 func (l *loop) arm(d time.Duration) <-chan time.Time {
 	if l.timer == nil {
 		l.timer = time.NewTimer(d)
@@ -193,8 +207,8 @@ func (l *loop) arm(d time.Duration) <-chan time.Time {
 	return l.timer.C
 }
 
-// crashError is a tick that did not return: it panicked or called runtime.Goexit. It deliberately wraps nothing, so
-// that a panic with a context error is not taken for a stop.
+// crashError is the error of a tick that panicked or called runtime.Goexit. It deliberately wraps
+// nothing, so that a panic with a context error does not count as a stop.
 type crashError struct {
 	what  string
 	stack []byte

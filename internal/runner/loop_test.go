@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"reflect"
 	"testing"
 	"testing/synctest"
@@ -13,7 +14,7 @@ import (
 
 var errBroken = errors.New("broken")
 
-// journal notes when each tick begins, relative to its own making.
+// journal records when each tick starts, relative to its own creation.
 type journal struct {
 	made  time.Time
 	ticks []time.Duration
@@ -21,7 +22,7 @@ type journal struct {
 
 func newJournal() *journal { return &journal{made: time.Now()} }
 
-// noting returns a tick that takes down its beginning, and does as next says; next gets the number of the tick, from 1.
+// noting returns a tick that records its start and calls next with the number of the tick, from 1.
 func (j *journal) noting(next func(n int) (time.Duration, error)) runner.Tick {
 	return func(context.Context) (time.Duration, error) {
 		j.ticks = append(j.ticks, time.Since(j.made))
@@ -47,31 +48,31 @@ func (j *journal) pauses() []time.Duration {
 }
 
 // runFor runs a single loop for d and stops it.
-func runFor(t *testing.T, d time.Duration, opts runner.Options, l runner.Loop) {
+func runFor(t *testing.T, d time.Duration, log *slog.Logger, l runner.Loop) {
 	t.Helper()
-	r := runner.New(opts, l)
+	r := runner.New(log, l)
 	r.Start(t.Context())
-	time.Sleep(d) // the clock of the bubble: it costs nothing
+	time.Sleep(d) // the fake clock of synctest
 	synctest.Wait()
 	mustStopAll(t, r)
 }
 
-func TestRestSetsThePace(t *testing.T) {
+func TestDelaySetsThePace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal()
 		rests := []time.Duration{time.Second, 0, 0, 2 * time.Second, time.Millisecond, runner.UntilWoken}
-		runFor(t, time.Hour, quiet, runner.Loop{Tick: j.noting(func(n int) (time.Duration, error) {
+		runFor(t, time.Hour, noLog, runner.Loop{Tick: j.noting(func(n int) (time.Duration, error) {
 			return rests[n-1], nil
 		})})
 		j.mustBe(t, 0, time.Second, time.Second, time.Second, 3*time.Second, 3001*time.Millisecond)
 	})
 }
 
-func TestJitterShortensRests(t *testing.T) {
+func TestJitterShortensPauses(t *testing.T) {
 	for _, c := range []struct{ jitter, share float64 }{{0, 0}, {0.25, 0.25}, {1, 1}, {-1, 0}, {7, 1}} {
 		synctest.Test(t, func(t *testing.T) {
 			j := newJournal()
-			runFor(t, time.Hour, quiet, runner.Loop{Jitter: c.jitter, Tick: j.noting(func(n int) (time.Duration, error) {
+			runFor(t, time.Hour, noLog, runner.Loop{Jitter: c.jitter, Tick: j.noting(func(n int) (time.Duration, error) {
 				if n > 100 {
 					return runner.UntilWoken, nil
 				}
@@ -81,27 +82,27 @@ func TestJitterShortensRests(t *testing.T) {
 			different := map[time.Duration]bool{}
 			for _, p := range j.pauses() {
 				if p < shortest || p > time.Second {
-					t.Errorf("jitter %v: rest of %v, want at least %v and at most 1s", c.jitter, p, shortest)
+					t.Errorf("jitter %v: pause of %v, want at least %v and at most 1s", c.jitter, p, shortest)
 				}
 				different[p] = true
 			}
 			if random := len(different) > 1; random != (c.share > 0) || len(different) == 0 {
-				t.Errorf("jitter %v: %d different rests", c.jitter, len(different))
+				t.Errorf("jitter %v: %d different pauses", c.jitter, len(different))
 			}
 		})
 	}
 }
 
-func TestWakeEndsARest(t *testing.T) {
-	for _, rest := range []time.Duration{time.Minute, runner.UntilWoken} {
+func TestWakeEndsAPause(t *testing.T) {
+	for _, delay := range []time.Duration{time.Minute, runner.UntilWoken} {
 		synctest.Test(t, func(t *testing.T) {
 			j := newJournal()
 			wake := make(chan struct{}, 1)
-			r := runner.New(quiet, runner.Loop{Wake: wake, Tick: j.noting(func(n int) (time.Duration, error) {
+			r := runner.New(noLog, runner.Loop{Wake: wake, Tick: j.noting(func(n int) (time.Duration, error) {
 				if n == 3 {
 					return 10 * time.Second, nil
 				}
-				return rest, nil
+				return delay, nil
 			})})
 			r.Start(t.Context())
 			for range 2 {
@@ -109,34 +110,35 @@ func TestWakeEndsARest(t *testing.T) {
 				wake <- struct{}{}
 			}
 			time.Sleep(15 * time.Second)
-			// The third rest lasts its whole time: nothing is left of those that were cut short.
+			// The third pause has its full length: nothing is left over from those that were cut
+			// short.
 			j.mustBe(t, 0, time.Second, 2*time.Second, 12*time.Second)
 			mustStopAll(t, r)
 		})
 	}
 }
 
-func TestWakeDuringATickEndsTheNextRest(t *testing.T) {
-	for _, rest := range []time.Duration{runner.UntilWoken, time.Hour} {
+func TestWakeDuringATickEndsTheNextPause(t *testing.T) {
+	for _, delay := range []time.Duration{runner.UntilWoken, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			j := newJournal()
 			wake := make(chan struct{}, 1)
-			runFor(t, time.Minute, quiet, runner.Loop{Wake: wake, Tick: j.noting(func(n int) (time.Duration, error) {
+			runFor(t, time.Minute, noLog, runner.Loop{Wake: wake, Tick: j.noting(func(n int) (time.Duration, error) {
 				if n == 1 {
 					wake <- struct{}{}
 				}
-				return rest, nil
+				return delay, nil
 			})})
 			j.mustBe(t, 0, 0)
 		})
 	}
 }
 
-func TestGoingOnAtOnceKeepsTheWake(t *testing.T) {
+func TestZeroDelayKeepsTheWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal()
 		wake := make(chan struct{}, 1)
-		runFor(t, time.Hour, quiet, runner.Loop{Wake: wake, Tick: j.noting(func(n int) (time.Duration, error) {
+		runFor(t, time.Hour, noLog, runner.Loop{Wake: wake, Tick: j.noting(func(n int) (time.Duration, error) {
 			switch n {
 			case 1:
 				wake <- struct{}{}
@@ -144,7 +146,7 @@ func TestGoingOnAtOnceKeepsTheWake(t *testing.T) {
 			case 2:
 				return 0, nil
 			}
-			return runner.UntilWoken, nil // the third tick finds the wake still there, the fourth does not
+			return runner.UntilWoken, nil // the third tick finds the pending wake, the fourth does not
 		})})
 		j.mustBe(t, 0, 0, 0, 0)
 	})
@@ -155,7 +157,7 @@ func TestClosedWakeWakesOnce(t *testing.T) {
 		j := newJournal()
 		wake := make(chan struct{})
 		close(wake)
-		runFor(t, 15*time.Second, quiet, runner.Loop{Wake: wake, Tick: j.noting(func(int) (time.Duration, error) {
+		runFor(t, 15*time.Second, noLog, runner.Loop{Wake: wake, Tick: j.noting(func(int) (time.Duration, error) {
 			return 10 * time.Second, nil
 		})})
 		j.mustBe(t, 0, 0, 10*time.Second)
@@ -164,19 +166,17 @@ func TestClosedWakeWakesOnce(t *testing.T) {
 
 func TestStopEndsAnyPauseAtOnce(t *testing.T) {
 	for _, c := range []struct {
-		rest time.Duration
-		err  error
+		delay time.Duration
+		err   error
 	}{{time.Hour, nil}, {runner.UntilWoken, nil}, {0, errBroken}} {
 		synctest.Test(t, func(t *testing.T) {
-			opts := quiet
-			opts.MinBackoff = time.Hour
 			j := newJournal()
-			r := runner.New(opts, runner.Loop{Tick: j.noting(func(int) (time.Duration, error) { return c.rest, c.err })})
+			r := runner.New(noLog, runner.Loop{Tick: j.noting(func(int) (time.Duration, error) { return c.delay, c.err })})
 			r.Start(t.Context())
-			time.Sleep(time.Second)
+			time.Sleep(time.Millisecond)
 			mustStopAll(t, r)
-			if got := time.Since(j.made); got != time.Second {
-				t.Errorf("stopped at %v, want 1s", got)
+			if got := time.Since(j.made); got != time.Millisecond {
+				t.Errorf("stopped at %v, want 1ms", got)
 			}
 			j.mustBe(t, 0)
 		})
@@ -187,13 +187,13 @@ func TestErrorsBackOffDespiteWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal()
 		wake := make(chan struct{}, 1)
-		runFor(t, time.Minute, quiet, runner.Loop{Wake: wake, Tick: j.noting(func(n int) (time.Duration, error) {
+		runFor(t, time.Minute, noLog, runner.Loop{Wake: wake, Tick: j.noting(func(n int) (time.Duration, error) {
 			select {
 			case wake <- struct{}{}:
 			default:
 			}
 			switch {
-			case n == 9: // a success: the next row starts anew
+			case n == 9: // a success: the next series starts from the minimum
 				return 0, nil
 			case n == 12:
 				<-wake
@@ -215,30 +215,7 @@ func TestErrorsBackOffDespiteWakes(t *testing.T) {
 	})
 }
 
-func TestBackoffOptions(t *testing.T) {
-	for _, c := range []struct{ min, max, first, last time.Duration }{
-		{0, 0, 100 * time.Millisecond, time.Second},
-		{-1, -1, 100 * time.Millisecond, time.Second},
-		{time.Second, 4 * time.Second, time.Second, 4 * time.Second},
-		{time.Minute, 0, time.Minute, time.Minute},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			opts := quiet
-			opts.MinBackoff, opts.MaxBackoff = c.min, c.max
-			j := newJournal()
-			runFor(t, time.Hour, opts, runner.Loop{Tick: j.noting(func(int) (time.Duration, error) { return 0, errBroken })})
-			pauses := j.pauses()
-			if p := pauses[0]; p < c.first/2 || p > c.first {
-				t.Errorf("%+v: first pause %v", c, p)
-			}
-			if p := pauses[len(pauses)-1]; p < c.last/2 || p > c.last {
-				t.Errorf("%+v: last pause %v", c, p)
-			}
-		})
-	}
-}
-
-// turnstile lets a loop do exactly as many ticks as asked for.
+// turnstile lets a loop make an exact number of ticks.
 type turnstile struct {
 	left int
 	more chan int
@@ -255,8 +232,8 @@ func (s *turnstile) turn(n int) {
 	<-s.done
 }
 
-// ticking returns a tick that passes the turnstile and asks for the given rest.
-func (s *turnstile) ticking(rest time.Duration) runner.Tick {
+// ticking returns a tick that waits for the turnstile, and returns the given delay.
+func (s *turnstile) ticking(delay time.Duration) runner.Tick {
 	return func(ctx context.Context) (time.Duration, error) {
 		if s.left == 0 {
 			select {
@@ -269,29 +246,30 @@ func (s *turnstile) ticking(rest time.Duration) runner.Tick {
 		if s.left == 0 {
 			s.done <- struct{}{}
 		}
-		return rest, nil
+		return delay, nil
 	}
 }
 
 func TestTicksDoNotAllocate(t *testing.T) {
-	for _, rest := range []time.Duration{0, 1} { // the latter arms the timer for each tick
+	for _, delay := range []time.Duration{0, 1} { // the latter arms the timer for each tick
 		s := newTurnstile()
-		r := runner.New(quiet, runner.Loop{Jitter: 0.5, Tick: s.ticking(rest)})
+		r := runner.New(noLog, runner.Loop{Jitter: 0.5, Tick: s.ticking(delay)})
 		r.Start(t.Context())
 		const ticks = 1000
-		// The count takes in the whole process; a single allocation per tick would still be ten times the limit.
+		// The count covers the whole process. A single allocation per tick would still be ten times
+		// the limit.
 		if got := testing.AllocsPerRun(10, func() { s.turn(ticks) }); got > ticks/10 {
-			t.Errorf("rest %v: %v allocations in %d ticks, want none", rest, got, ticks)
+			t.Errorf("delay %v: %v allocations in %d ticks, want none", delay, got, ticks)
 		}
 		mustStopAll(t, r)
 	}
 }
 
 func BenchmarkTick(b *testing.B) {
-	for name, rest := range map[string]time.Duration{"NoRest": 0, "ShortestRest": 1} {
+	for name, delay := range map[string]time.Duration{"NoRest": 0, "ShortestRest": 1} {
 		b.Run(name, func(b *testing.B) {
 			s := newTurnstile()
-			r := runner.New(quiet, runner.Loop{Tick: s.ticking(rest)})
+			r := runner.New(noLog, runner.Loop{Tick: s.ticking(delay)})
 			r.Start(b.Context())
 			b.ReportAllocs()
 			b.ResetTimer()

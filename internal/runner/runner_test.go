@@ -21,9 +21,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var quiet = runner.Options{Log: slog.New(slog.DiscardHandler)}
+var noLog = slog.New(slog.DiscardHandler)
 
-// idle is a tick that waits to be woken, and counts its calls.
+// idle returns a tick that counts its calls and pauses until woken.
 func idle(calls *atomic.Int32) runner.Tick {
 	return func(context.Context) (time.Duration, error) {
 		calls.Add(1)
@@ -31,7 +31,7 @@ func idle(calls *atomic.Int32) runner.Tick {
 	}
 }
 
-// deaf is a tick that ignores its context and returns only when release is closed.
+// deaf returns a tick that ignores its context and returns only when release is closed.
 func deaf(release <-chan struct{}) runner.Tick {
 	return func(context.Context) (time.Duration, error) {
 		<-release
@@ -39,7 +39,7 @@ func deaf(release <-chan struct{}) runner.Tick {
 	}
 }
 
-// expired returns a context that has ended already.
+// expired returns a context that has ended.
 func expired() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -59,7 +59,7 @@ func TestStartKeepsValuesButNotCancellation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var value any
 		var ended error
-		r := runner.New(quiet, runner.Loop{Name: "a", Tick: func(ctx context.Context) (time.Duration, error) {
+		r := runner.New(noLog, runner.Loop{Name: "a", Tick: func(ctx context.Context) (time.Duration, error) {
 			value, ended = ctx.Value(ctxKey{}), ctx.Err()
 			return runner.UntilWoken, nil
 		}})
@@ -77,7 +77,7 @@ func TestStartKeepsValuesButNotCancellation(t *testing.T) {
 func TestStartTwiceRunsEachLoopOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
-		r := runner.New(quiet, runner.Loop{Name: "a", Tick: idle(&calls)})
+		r := runner.New(noLog, runner.Loop{Name: "a", Tick: idle(&calls)})
 		r.Start(t.Context())
 		r.Start(t.Context())
 		synctest.Wait()
@@ -91,7 +91,7 @@ func TestStartTwiceRunsEachLoopOnce(t *testing.T) {
 func TestStopBeforeStartKeepsTheStageFromRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var first, second atomic.Int32
-		r := runner.New(quiet,
+		r := runner.New(noLog,
 			runner.Loop{Name: "a", Stage: 1, Tick: idle(&first)},
 			runner.Loop{Name: "b", Stage: 2, Tick: idle(&second)},
 		)
@@ -111,7 +111,7 @@ func TestStartAfterStopAllStartsNothing(t *testing.T) {
 	for _, startedBefore := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			var calls atomic.Int32
-			r := runner.New(quiet, runner.Loop{Name: "a", Tick: idle(&calls)})
+			r := runner.New(noLog, runner.Loop{Name: "a", Tick: idle(&calls)})
 			if startedBefore {
 				r.Start(t.Context())
 				synctest.Wait()
@@ -132,7 +132,7 @@ func TestStopEndsOnlyItsStage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls, others atomic.Int32
 		wake := make(chan struct{}, 1)
-		r := runner.New(quiet,
+		r := runner.New(noLog,
 			runner.Loop{Name: "a", Stage: 1, Tick: idle(&calls)},
 			runner.Loop{Name: "b", Stage: 2, Tick: idle(&others), Wake: wake},
 		)
@@ -156,7 +156,7 @@ func TestStopNamesTheLoopsThatAreStillRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
 		release := make(chan struct{})
-		r := runner.New(quiet,
+		r := runner.New(noLog,
 			runner.Loop{Name: "prompt", Tick: idle(&calls)},
 			runner.Loop{Name: "stuck", Tick: deaf(release)},
 		)
@@ -181,7 +181,7 @@ func TestStopNamesTheLoopsThatAreStillRunning(t *testing.T) {
 }
 
 func TestStopAllGoesFromLowestToHighestStage(t *testing.T) {
-	var ended []int // no lock: the order of the stages keeps the ticks apart, and -race checks it
+	var ended []int // no lock: the order of the stages separates the ticks, and -race checks it
 	loop := func(stage int) runner.Loop {
 		return runner.Loop{Name: "a", Stage: stage, Tick: func(ctx context.Context) (time.Duration, error) {
 			<-ctx.Done()
@@ -190,7 +190,7 @@ func TestStopAllGoesFromLowestToHighestStage(t *testing.T) {
 		}}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r := runner.New(quiet, loop(3), loop(-1), loop(2), loop(0))
+		r := runner.New(noLog, loop(3), loop(-1), loop(2), loop(0))
 		r.Start(t.Context())
 		synctest.Wait()
 		mustStopAll(t, r)
@@ -204,7 +204,7 @@ func TestStopAllCancelsLaterStagesPastAStuckOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
 		release := make(chan struct{})
-		r := runner.New(quiet,
+		r := runner.New(noLog,
 			runner.Loop{Name: "last", Stage: 2, Tick: idle(&calls)},
 			runner.Loop{Name: "stuck", Stage: 1, Tick: deaf(release)},
 		)
@@ -215,7 +215,8 @@ func TestStopAllCancelsLaterStagesPastAStuckOne(t *testing.T) {
 			t.Errorf("StopAll() = %v, want a Canceled that names stuck", err)
 		}
 		synctest.Wait()
-		// With stage 1 still stuck, stage 2 has ended by itself: Stop with an ended context waits for nothing.
+		// Stage 1 is still stuck, but stage 2 has ended: Stop with an ended context waits for
+		// nothing.
 		if err := r.Stop(expired(), 2); err != nil {
 			t.Errorf("Stop() = %v, want the later stage to have been canceled", err)
 		}
@@ -224,12 +225,11 @@ func TestStopAllCancelsLaterStagesPastAStuckOne(t *testing.T) {
 	})
 }
 
-// TestLifecycleUnderStress calls every method and wakes every loop from many goroutines at once. Whatever the order,
-// no loop ticks twice at once, nothing runs once StopAll has returned, and (see TestMain) no goroutine stays behind.
+// TestLifecycleUnderStress calls every method and wakes every loop from many goroutines at the same
+// time. In any order, no loop ticks twice at once, nothing runs after StopAll has returned, and
+// (see TestMain) no goroutine is left.
 func TestLifecycleUnderStress(t *testing.T) {
 	const rounds, callers, calls, loops = 100, 8, 20, 6
-	opts := quiet
-	opts.MinBackoff, opts.MaxBackoff = time.Microsecond, 10*time.Microsecond
 	var total atomic.Int64
 	for range rounds {
 		var inFlight [loops]atomic.Int32
@@ -246,14 +246,14 @@ func TestLifecycleUnderStress(t *testing.T) {
 				return misbehave(ctx)
 			}}
 		}
-		r := runner.New(opts, specs...)
+		r := runner.New(noLog, specs...)
 		var wg sync.WaitGroup
 		for range callers {
 			wg.Go(func() {
 				for range calls {
 					switch rand.IntN(20) {
 					case 0:
-						_ = r.StopAll(t.Context()) // others start and stop at once: any answer will do
+						_ = r.StopAll(t.Context()) // others start and stop at the same time: any result is valid
 					case 1:
 						_ = r.Stop(t.Context(), rand.IntN(4))
 					case 2:
@@ -283,7 +283,7 @@ func TestLifecycleUnderStress(t *testing.T) {
 	}
 }
 
-// misbehave ends a tick in one of all the ways there are.
+// misbehave ends a tick in one of all possible ways.
 func misbehave(ctx context.Context) (time.Duration, error) {
 	switch rand.IntN(8) {
 	case 0:

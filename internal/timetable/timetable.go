@@ -1,5 +1,5 @@
-// Package timetable tells when periodic tasks are due. It reads cron specs and computes with their ticks; it knows no clock, no Redis
-// and no tasks.
+// Package timetable computes when periodic tasks are due: it parses cron specs and finds their
+// ticks. It uses neither the clock nor Redis.
 package timetable
 
 import (
@@ -13,17 +13,19 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Schedule is a row of ticks, which are at least a millisecond apart.
+// Schedule is a sequence of ticks that are at least a millisecond apart.
 type Schedule interface {
-	// Next returns the first tick after t; the zero time if there is none, or, of a spec of five fields, none within five years.
+	// Next returns the first tick after t. It returns the zero time if there is none; for a spec
+	// with five fields, if there is none within five years.
 	Next(t time.Time) time.Time
 }
 
-// Parse reads a cron spec: five fields, or a descriptor such as @daily or @every 90s, both with CRON_TZ=zone or TZ=zone before them
-// if the zone is not loc.
+// Parse parses a cron spec: five fields, or a descriptor such as @daily or @every 90s. Either may
+// begin with CRON_TZ=zone or TZ=zone, which replaces loc.
 //
-// The ticks of @every are multiples of the delay since 1970 if aligned is set, so that all who read the spec agree on them;
-// otherwise the first one is a delay after the time that Next is asked about. The delay is cut to whole seconds, at least one.
+// If aligned is set, the ticks of @every are the multiples of the interval since 1970, so that all
+// processes agree on them. Otherwise the next tick is one interval after the argument of Next. The
+// interval is truncated to whole seconds; the minimum is one second.
 func Parse(spec string, loc *time.Location, aligned bool) (Schedule, error) {
 	rest := strings.TrimSpace(spec)
 	for _, prefix := range []string{"CRON_TZ=", "TZ="} {
@@ -51,25 +53,25 @@ func Parse(spec string, loc *time.Location, aligned bool) (Schedule, error) {
 	return inZone{parsed, loc}, nil
 }
 
-// parse reads a spec without a zone. The parser panics at some specs that are none.
+// parse parses a spec without a zone. The cron parser panics at some invalid specs.
 func parse(spec string) (s Schedule, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("it cannot be read: %v", v)
+			err = fmt.Errorf("invalid spec: %v", v)
 		}
 	}()
 	if strings.Contains(spec, "TZ=") {
-		return nil, errors.New("it names more than one time zone")
+		return nil, errors.New("more than one time zone")
 	}
 	if every, ok := strings.CutPrefix(spec, "@every "); ok {
 		if d, err := time.ParseDuration(every); err == nil && d <= 0 {
-			return nil, fmt.Errorf("the interval %v must be positive", d) // the parser takes it for a second
+			return nil, fmt.Errorf("the interval %v must be positive", d) // the parser would use a second
 		}
 	}
 	return cron.ParseStandard(spec)
 }
 
-// inZone is a schedule on the clocks of a time zone.
+// inZone is a schedule in a time zone.
 type inZone struct {
 	Schedule
 	loc *time.Location
@@ -77,13 +79,13 @@ type inZone struct {
 
 func (z inZone) Next(t time.Time) time.Time { return z.Schedule.Next(t.In(z.loc)) }
 
-// alignedEvery has a tick at each multiple of a delay since 1970.
+// alignedEvery ticks at each multiple of an interval since 1970.
 type alignedEvery time.Duration
 
 func (d alignedEvery) Next(t time.Time) time.Time {
 	ns := t.UnixNano()
 	if ns > math.MaxInt64-int64(d) || !time.Unix(0, ns).Equal(t) {
-		return time.Time{} // beyond the year 2262, where nanoseconds end
+		return time.Time{} // after the year 2262, the limit of nanoseconds
 	}
 	into := ns % int64(d)
 	if into < 0 {
@@ -92,11 +94,11 @@ func (d alignedEvery) Next(t time.Time) time.Time {
 	return time.Unix(0, ns-into+int64(d)).In(t.Location())
 }
 
-// Every returns a schedule with a tick at each multiple of d since 1970.
+// Every returns a schedule that ticks at each multiple of d since 1970.
 func Every(d time.Duration) Schedule { return alignedEvery(d) }
 
-// Latest returns the last tick after one time and not after another; the zero time if there is none. It takes some dozen calls of Next,
-// however many ticks there are.
+// Latest returns the last tick that is after one time and not after until. It returns the zero time
+// if there is none. It takes a few dozen calls of Next, independent of the number of ticks.
 func Latest(s Schedule, after, until time.Time) time.Time {
 	due := func(t time.Time) bool {
 		next := s.Next(t)
@@ -105,7 +107,7 @@ func Latest(s Schedule, after, until time.Time) time.Time {
 	if !after.Before(until) || !due(after) {
 		return time.Time{}
 	}
-	// A tick follows low before until, and none follows high.
+	// Invariant: a tick after low and not after until exists; none after high does.
 	low, high := after, until
 	for d := time.Second; ; d *= 2 {
 		t := until.Add(-d)
@@ -129,7 +131,7 @@ func Latest(s Schedule, after, until time.Time) time.Time {
 	return s.Next(low)
 }
 
-// Newest returns the last n ticks after one time and not after another, the oldest first.
+// Newest returns the last n ticks that are after one time and not after until, oldest first.
 func Newest(s Schedule, after, until time.Time, n int) []time.Time {
 	ticks := make([]time.Time, 0, min(n, 16))
 	for len(ticks) < n {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata" // the zones are those of the tests, not of the machine
+	_ "time/tzdata" // the tests use their own zone database, not that of the machine
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -37,29 +37,29 @@ func TestNext(t *testing.T) {
 	for _, tt := range []struct {
 		name, spec, zone string
 		from             string
-		want             string // ticks in a row, UTC; "-" for none
+		want             string // consecutive ticks, UTC; "-" for none
 	}{
 		{"minutes", "*/15 * * * *", "UTC", "2026-11-21T10:07:30Z", "2026-11-21T10:15:00Z 2026-11-21T10:30:00Z"},
-		{"a tick is after, not at", "0 * * * *", "UTC", "2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z"},
+		{"a tick is after t, not at t", "0 * * * *", "UTC", "2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z"},
 		{"just before", "0 * * * *", "UTC", "2026-11-21T09:59:59.999Z", "2026-11-21T10:00:00Z"},
 		{"descriptor", "@daily", "UTC", "2026-12-31T10:00:00Z", "2027-01-01T00:00:00Z 2027-01-02T00:00:00Z"},
 		{"location", "0 9 * * *", "Asia/Tokyo", "2026-11-21T00:00:00Z", "2026-11-22T00:00:00Z"},
 		{"descriptor in a location", "@daily", "Asia/Tokyo", "2026-11-21T10:00:00Z", "2026-11-21T15:00:00Z"},
-		{"the spec's zone is stronger", "CRON_TZ=America/New_York 0 9 * * *", "Asia/Tokyo", "2026-11-21T00:00:00Z", "2026-11-21T14:00:00Z"},
-		{"the other word for it", "TZ=America/New_York 0 9 * * *", "Asia/Tokyo", "2026-11-21T00:00:00Z", "2026-11-21T14:00:00Z"},
+		{"the spec's zone takes precedence", "CRON_TZ=America/New_York 0 9 * * *", "Asia/Tokyo", "2026-11-21T00:00:00Z", "2026-11-21T14:00:00Z"},
+		{"TZ instead of CRON_TZ", "TZ=America/New_York 0 9 * * *", "Asia/Tokyo", "2026-11-21T00:00:00Z", "2026-11-21T14:00:00Z"},
 		{"zone with a descriptor", "CRON_TZ=Asia/Tokyo @daily", "UTC", "2026-11-21T10:00:00Z", "2026-11-21T15:00:00Z"},
 		{"zone with an interval", "CRON_TZ=Asia/Tokyo @every 90s", "UTC", "2026-11-21T10:00:00Z", "2026-11-21T10:01:30Z"},
-		{"spring: the hour that is left out has no ticks", "30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-30T00:30:00Z"},
-		{"spring: every hour goes on", "0 * * * *", "Europe/Berlin", "2026-03-29T00:00:00Z",
+		{"spring: no ticks in the skipped hour", "30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-30T00:30:00Z"},
+		{"spring: hourly ticks continue", "0 * * * *", "Europe/Berlin", "2026-03-29T00:00:00Z",
 			"2026-03-29T01:00:00Z 2026-03-29T02:00:00Z"},
 		{"spring: noon moves", "0 12 * * *", "Europe/Berlin", "2026-03-28T00:00:00Z", "2026-03-28T11:00:00Z 2026-03-29T10:00:00Z"},
-		{"autumn: the hour that comes twice has its ticks twice", "30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z",
+		{"autumn: the repeated hour has its ticks twice", "30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z",
 			"2026-10-25T00:30:00Z 2026-10-25T01:30:00Z 2026-10-26T01:30:00Z"},
-		{"midnight is left out", "0 0 * * *", "America/Asuncion", "2023-09-30T12:00:00Z", "2023-10-02T03:00:00Z"},
+		{"midnight is skipped", "0 0 * * *", "America/Asuncion", "2023-09-30T12:00:00Z", "2023-10-02T03:00:00Z"},
 		{"leap day", "0 0 29 2 *", "UTC", "2026-11-21T00:00:00Z", "2028-02-29T00:00:00Z 2032-02-29T00:00:00Z"},
 		{"no leap day in 2100", "0 0 29 2 *", "UTC", "2099-11-21T00:00:00Z", "2104-02-29T00:00:00Z"},
 		{"never", "0 0 30 2 *", "UTC", "2026-11-21T00:00:00Z", "-"},
-		{"the last day of months that have it", "0 0 31 * *", "UTC", "2026-11-21T00:00:00Z", "2026-12-31T00:00:00Z 2027-01-31T00:00:00Z"},
+		{"the 31st of months that have it", "0 0 31 * *", "UTC", "2026-11-21T00:00:00Z", "2026-12-31T00:00:00Z 2027-01-31T00:00:00Z"},
 	} {
 		s, err := timetable.Parse(tt.spec, zone(t, tt.zone), false)
 		if err != nil {
@@ -108,7 +108,7 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	t.Parallel()
 	for _, spec := range []string{
 		"", " ", "* * * *", "* * * * * *", "60 * * * *", "@sometimes", "@every", "@every 0", "@every -5m", "@every soon", "CRON_TZ=", "TZ=UTC",
@@ -120,7 +120,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Going through all ticks finds the same as Latest and Newest.
+// Iterating over all ticks finds the same as Latest and Newest.
 func TestLatestAndNewest(t *testing.T) {
 	t.Parallel()
 	specs := []string{"* * * * *", "*/7 3 * * *", "0 0 1 * *", "30 2 * * *", "@every 90s", "0 0 29 2 *", "0 0 30 2 *", "*/5 0,12 31 12 *"}
@@ -152,13 +152,13 @@ func TestLatestAndNewest(t *testing.T) {
 	})
 }
 
-// Looking back over years costs no more than looking back over a minute.
-func TestLatestIsQuick(t *testing.T) {
+// Latest over years costs no more than over a minute.
+func TestLatestTakesFewCalls(t *testing.T) {
 	t.Parallel()
 	s := &counted{Schedule: timetable.Every(time.Second)}
 	until := at(t, "2026-11-21T10:00:00.5Z")
 	if got := timetable.Latest(s, until.AddDate(-5, 0, 0), until); !got.Equal(until.Truncate(time.Second)) || s.calls > 100 {
-		t.Errorf("got %v after %d calls", got, s.calls)
+		t.Errorf("returned %v after %d calls", got, s.calls)
 	}
 }
 
@@ -187,7 +187,7 @@ func FuzzParse(f *testing.F) {
 				continue
 			}
 			if !utf8.ValidString(spec) {
-				t.Errorf("%q is taken, and cannot be published", spec)
+				t.Errorf("%q is accepted, but cannot be published", spec)
 			}
 			from := time.Unix(1_800_000_000, 0)
 			for range 3 {

@@ -2,42 +2,30 @@ package wire
 
 import "strings"
 
-// Fate is what becomes of a task that is canceled, if its handler then ends with an error.
-type Fate int32
+// CancelOutcome is the outcome of a canceled task whose handler then returns an error.
+type CancelOutcome int32
 
-// The fates of a canceled task.
+// The outcomes of a canceled task.
 const (
-	FateRetry   Fate = iota // whatever its retries say
-	FateArchive             // it is not tried again
-	FateDelete
+	CancelRetry   CancelOutcome = iota // regardless of its remaining retries
+	CancelArchive                      // no further retry
+	CancelDelete
 )
 
-// What is published of a fate begins with a byte that is in nobody's task IDs: other libraries, and old processes of this one, take all
-// of it for the ID of a task that they do not run.
-const (
-	archivePrefix = "\x00archive\x00"
-	deletePrefix  = "\x00delete\x00"
-)
+// A message with an outcome other than CancelRetry begins with a byte that task IDs never contain:
+// other libraries, and old processes of this one, read the whole message as the ID of an unknown
+// task.
+var cancelPrefixes = [...]string{CancelArchive: "\x00archive\x00", CancelDelete: "\x00delete\x00"}
 
-// CancelMessage is what is published to cancel a task. For FateRetry it is the ID.
-func CancelMessage(id string, fate Fate) string {
-	switch fate {
-	case FateArchive:
-		return archivePrefix + id
-	case FateDelete:
-		return deletePrefix + id
-	default:
-		return id
-	}
-}
+// CancelMessage returns the message that cancels a task. For CancelRetry it is the ID.
+func CancelMessage(id string, outcome CancelOutcome) string { return cancelPrefixes[outcome] + id }
 
-// ParseCancel is the inverse of CancelMessage. There is nothing that it does not understand.
-func ParseCancel(message string) (id string, fate Fate) {
-	if id, ok := strings.CutPrefix(message, archivePrefix); ok {
-		return id, FateArchive
+// ParseCancel is the inverse of CancelMessage. It accepts any text.
+func ParseCancel(message string) (id string, outcome CancelOutcome) {
+	for _, outcome := range []CancelOutcome{CancelArchive, CancelDelete} {
+		if id, ok := strings.CutPrefix(message, cancelPrefixes[outcome]); ok {
+			return id, outcome
+		}
 	}
-	if id, ok := strings.CutPrefix(message, deletePrefix); ok {
-		return id, FateDelete
-	}
-	return message, FateRetry
+	return message, CancelRetry
 }

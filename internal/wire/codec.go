@@ -1,30 +1,37 @@
 package wire
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 )
 
-// Each message below has one list of its fields to write and one to read, next to each other. They are written by hand
-// because a task is encoded and decoded at every step of its life: without reflection that costs an allocation to encode
-// and two to decode. The numbers and types are those of the comments in message.go.
+// Messages are encoded and decoded by hand, without reflection. Field numbers and types are those
+// of the comments in message.go.
+//
+// A task is encoded and decoded at every step of its life: that costs one allocation to encode and
+// two to decode. So TaskMessage has a list of its fields to write and one to read. The other
+// messages have one list for both.
 
-// Encode returns m in protobuf, which is empty if all of m is zero. It fails if a text is not valid UTF-8 or an int is outside of
-// int32; the error names the field. It allocates once, or twice if there are more than eight headers.
-func (m *TaskMessage) Encode() ([]byte, error) { return m.Append(nil) }
-
-// Append is Encode to the end of b. Into enough capacity it allocates nothing, or once if there are more than eight
-// headers. With an error it returns b as it was.
-func (m *TaskMessage) Append(b []byte) ([]byte, error) {
-	var w writer
+// Encode returns m in protobuf, which is empty for the zero value. It fails if a text is not valid
+// UTF-8 or an int does not fit into int32; the error names the field. It allocates once, or twice
+// for more than eight headers.
+func (m *TaskMessage) Encode() ([]byte, error) {
+	w := writer{b: make([]byte, 0, m.typicalSize())}
 	m.write(&w)
 	if w.err != nil {
-		return b, fmt.Errorf("wire: encode TaskMessage: %w", w.err)
+		return nil, fmt.Errorf("wire: encode TaskMessage: %w", w.err)
 	}
-	w.begin(b)
-	m.write(&w)
 	return w.b, nil
+}
+
+// typicalSize returns the encoded size, rounded up. Only negative numbers make it larger.
+func (m *TaskMessage) typicalSize() int {
+	const head = 1 + 5 // a field number, and a length or a number below 2³⁵
+	size := 15*head + len(m.Type) + len(m.Payload) + len(m.ID) + len(m.Queue) + len(m.LastErr) + len(m.UniqueKey) + len(m.Group)
+	for k, v := range m.Headers {
+		size += 3*head + len(k) + len(v)
+	}
+	return size
 }
 
 func (m *TaskMessage) write(w *writer) {
@@ -45,16 +52,16 @@ func (m *TaskMessage) write(w *writer) {
 	w.texts(15, "headers", m.Headers)
 }
 
-// DecodeTaskMessage reads a TaskMessage, and keeps b: the payload is a part of b, cut off so that appending to it reaches
-// nothing else. The caller hands b over and must not write to it again. A payload that is absent or empty is nil.
+// DecodeTaskMessage decodes a TaskMessage. It retains b, because the payload is a part of it, with
+// no spare capacity: the caller must not write to b again. An absent or empty payload is nil.
 //
-// It allocates the message and one string that all texts are parts of, so keeping any of them keeps all of them, but not
-// the payload. Headers add their map.
+// It allocates the message and one string of which all texts are parts, so that retaining one
+// retains all of them, but not the payload. Headers add a map.
 func DecodeTaskMessage(b []byte) (*TaskMessage, error) {
 	var (
 		m                                              TaskMessage
 		typename, id, queue, lastErr, uniqueKey, group []byte
-		few                                            [8]struct{ key, value []byte } // On the stack, enough for most.
+		few                                            [8]struct{ key, value []byte } // on the stack, enough for most tasks
 		headers                                        = few[:0]
 		r                                              = reader{rest: b}
 	)
@@ -118,192 +125,82 @@ func DecodeTaskMessage(b []byte) (*TaskMessage, error) {
 	return &m, nil
 }
 
-// share adds v to text and returns it as a part of text. Later additions leave it as it is: a builder only appends.
+// share appends v to text and returns it as a part of text, which stays valid: a builder only
+// appends.
 func share(text *strings.Builder, v []byte) string {
 	start := text.Len()
 	text.Write(v)
 	return text.String()[start:]
 }
 
-// Encode returns s in protobuf. It fails if a text is not valid UTF-8 or an int is outside of int32; the error names the
-// field.
-func (s *ServerInfo) Encode() ([]byte, error) { return encode("ServerInfo", s) }
+// Encode returns s in protobuf. It fails if a text is not valid UTF-8 or an int does not fit into
+// int32; the error names the field.
+func (s *ServerInfo) Encode() ([]byte, error) { return encode("ServerInfo", s.fields) }
 
-func (s *ServerInfo) write(w *writer) {
-	w.text(1, "host", s.Host)
-	w.int32(2, "pid", s.PID)
-	w.text(3, "server_id", s.ServerID)
-	w.int32(4, "concurrency", s.Concurrency)
-	w.int32s(5, "queues", s.Queues)
-	w.bool(6, s.StrictPriority)
-	w.text(7, "status", s.Status)
-	w.time(8, s.StartTime)
-	w.int32(9, "active_worker_count", s.ActiveWorkerCount)
+// DecodeServerInfo decodes a ServerInfo. It does not retain b.
+func DecodeServerInfo(b []byte) (*ServerInfo, error) { return decode[ServerInfo]("ServerInfo", b) }
+
+func (s *ServerInfo) fields(c *codec) {
+	c.text(1, "host", &s.Host)
+	c.int32(2, "pid", &s.PID)
+	c.text(3, "server_id", &s.ServerID)
+	c.int32(4, "concurrency", &s.Concurrency)
+	c.int32s(5, "queues", &s.Queues)
+	c.bool(6, &s.StrictPriority)
+	c.text(7, "status", &s.Status)
+	c.time(8, &s.StartTime)
+	c.int32(9, "active_worker_count", &s.ActiveWorkerCount)
 }
 
-// DecodeServerInfo reads a ServerInfo. It keeps nothing of b.
-func DecodeServerInfo(b []byte) (*ServerInfo, error) {
-	var (
-		s     ServerInfo
-		start timestamp
-		r     = reader{rest: b}
-	)
-	for r.next() {
-		switch r.num {
-		case 1:
-			s.Host = string(r.text())
-		case 2:
-			s.PID = r.int32()
-		case 3:
-			s.ServerID = string(r.text())
-		case 4:
-			s.Concurrency = r.int32()
-		case 5:
-			name, priority := r.int32Entry()
-			if s.Queues == nil {
-				s.Queues = make(map[string]int)
-			}
-			s.Queues[string(name)] = priority
-		case 6:
-			s.StrictPriority = r.bool()
-		case 7:
-			s.Status = string(r.text())
-		case 8:
-			r.merge(&start)
-		case 9:
-			s.ActiveWorkerCount = r.int32()
-		}
-	}
-	if r.err != nil {
-		return nil, fmt.Errorf("wire: decode ServerInfo: %w", r.err)
-	}
-	s.StartTime = start.time()
-	return &s, nil
-}
+// Encode returns i in protobuf. It fails if a text is not valid UTF-8 or an int does not fit into
+// int32; the error names the field.
+func (i *WorkerInfo) Encode() ([]byte, error) { return encode("WorkerInfo", i.fields) }
 
-// Encode returns i in protobuf. It fails if a text is not valid UTF-8 or an int is outside of int32; the error names the
-// field.
-func (i *WorkerInfo) Encode() ([]byte, error) { return encode("WorkerInfo", i) }
+// DecodeWorkerInfo decodes a WorkerInfo. It does not retain b. An absent or empty payload is nil.
+func DecodeWorkerInfo(b []byte) (*WorkerInfo, error) { return decode[WorkerInfo]("WorkerInfo", b) }
 
-func (i *WorkerInfo) write(w *writer) {
-	w.text(1, "host", i.Host)
-	w.int32(2, "pid", i.PID)
-	w.text(3, "server_id", i.ServerID)
-	w.text(4, "task_id", i.TaskID)
-	w.text(5, "task_type", i.TaskType)
-	w.bytes(6, i.Payload)
-	w.text(7, "queue", i.Queue)
-	w.time(8, i.StartTime)
-	w.time(9, i.Deadline)
-}
-
-// DecodeWorkerInfo reads a WorkerInfo. It keeps nothing of b. A payload that is absent or empty is nil.
-func DecodeWorkerInfo(b []byte) (*WorkerInfo, error) {
-	var (
-		i               WorkerInfo
-		start, deadline timestamp
-		r               = reader{rest: b}
-	)
-	for r.next() {
-		switch r.num {
-		case 1:
-			i.Host = string(r.text())
-		case 2:
-			i.PID = r.int32()
-		case 3:
-			i.ServerID = string(r.text())
-		case 4:
-			i.TaskID = string(r.text())
-		case 5:
-			i.TaskType = string(r.text())
-		case 6:
-			i.Payload = bytes.Clone(r.bytes())
-		case 7:
-			i.Queue = string(r.text())
-		case 8:
-			r.merge(&start)
-		case 9:
-			r.merge(&deadline)
-		}
-	}
-	if r.err != nil {
-		return nil, fmt.Errorf("wire: decode WorkerInfo: %w", r.err)
-	}
-	i.StartTime, i.Deadline = start.time(), deadline.time()
-	return &i, nil
+func (i *WorkerInfo) fields(c *codec) {
+	c.text(1, "host", &i.Host)
+	c.int32(2, "pid", &i.PID)
+	c.text(3, "server_id", &i.ServerID)
+	c.text(4, "task_id", &i.TaskID)
+	c.text(5, "task_type", &i.TaskType)
+	c.bytes(6, &i.Payload)
+	c.text(7, "queue", &i.Queue)
+	c.time(8, &i.StartTime)
+	c.time(9, &i.Deadline)
 }
 
 // Encode returns e in protobuf. It fails if a text is not valid UTF-8; the error names the field.
-func (e *SchedulerEntry) Encode() ([]byte, error) { return encode("SchedulerEntry", e) }
+func (e *SchedulerEntry) Encode() ([]byte, error) { return encode("SchedulerEntry", e.fields) }
 
-func (e *SchedulerEntry) write(w *writer) {
-	w.text(1, "id", e.ID)
-	w.text(2, "spec", e.Spec)
-	w.text(3, "task_type", e.TaskType)
-	w.bytes(4, e.Payload)
-	w.list(5, "enqueue_options", e.EnqueueOptions)
-	w.time(6, e.Next)
-	w.time(7, e.Prev)
+// DecodeSchedulerEntry decodes a SchedulerEntry. It does not retain b. An absent or empty payload
+// is nil.
+func DecodeSchedulerEntry(b []byte) (*SchedulerEntry, error) {
+	return decode[SchedulerEntry]("SchedulerEntry", b)
 }
 
-// DecodeSchedulerEntry reads a SchedulerEntry. It keeps nothing of b. A payload that is absent or empty is nil.
-func DecodeSchedulerEntry(b []byte) (*SchedulerEntry, error) {
-	var (
-		e          SchedulerEntry
-		next, prev timestamp
-		r          = reader{rest: b}
-	)
-	for r.next() {
-		switch r.num {
-		case 1:
-			e.ID = string(r.text())
-		case 2:
-			e.Spec = string(r.text())
-		case 3:
-			e.TaskType = string(r.text())
-		case 4:
-			e.Payload = bytes.Clone(r.bytes())
-		case 5:
-			e.EnqueueOptions = append(e.EnqueueOptions, string(r.text()))
-		case 6:
-			r.merge(&next)
-		case 7:
-			r.merge(&prev)
-		}
-	}
-	if r.err != nil {
-		return nil, fmt.Errorf("wire: decode SchedulerEntry: %w", r.err)
-	}
-	e.Next, e.Prev = next.time(), prev.time()
-	return &e, nil
+func (e *SchedulerEntry) fields(c *codec) {
+	c.text(1, "id", &e.ID)
+	c.text(2, "spec", &e.Spec)
+	c.text(3, "task_type", &e.TaskType)
+	c.bytes(4, &e.Payload)
+	c.list(5, "enqueue_options", &e.EnqueueOptions)
+	c.time(6, &e.Next)
+	c.time(7, &e.Prev)
 }
 
 // Encode returns e in protobuf. It fails if the task ID is not valid UTF-8.
-func (e *SchedulerEnqueueEvent) Encode() ([]byte, error) { return encode("SchedulerEnqueueEvent", e) }
-
-func (e *SchedulerEnqueueEvent) write(w *writer) {
-	w.text(1, "task_id", e.TaskID)
-	w.time(2, e.EnqueuedAt)
+func (e *SchedulerEnqueueEvent) Encode() ([]byte, error) {
+	return encode("SchedulerEnqueueEvent", e.fields)
 }
 
-// DecodeSchedulerEnqueueEvent reads a SchedulerEnqueueEvent. It keeps nothing of b.
+// DecodeSchedulerEnqueueEvent decodes a SchedulerEnqueueEvent. It does not retain b.
 func DecodeSchedulerEnqueueEvent(b []byte) (*SchedulerEnqueueEvent, error) {
-	var (
-		e  SchedulerEnqueueEvent
-		at timestamp
-		r  = reader{rest: b}
-	)
-	for r.next() {
-		switch r.num {
-		case 1:
-			e.TaskID = string(r.text())
-		case 2:
-			r.merge(&at)
-		}
-	}
-	if r.err != nil {
-		return nil, fmt.Errorf("wire: decode SchedulerEnqueueEvent: %w", r.err)
-	}
-	e.EnqueuedAt = at.time()
-	return &e, nil
+	return decode[SchedulerEnqueueEvent]("SchedulerEnqueueEvent", b)
+}
+
+func (e *SchedulerEnqueueEvent) fields(c *codec) {
+	c.text(1, "task_id", &e.TaskID)
+	c.time(2, &e.EnqueuedAt)
 }

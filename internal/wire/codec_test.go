@@ -14,7 +14,7 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-func TestEncodeRefuses(t *testing.T) {
+func TestEncodeRejects(t *testing.T) {
 	const broken = "a\xffb"
 	type refusal struct {
 		msg  any
@@ -44,7 +44,7 @@ func TestEncodeRefuses(t *testing.T) {
 		{&wire.SchedulerEntry{EnqueueOptions: []string{"", broken}}, "enqueue_options"},
 		{&wire.SchedulerEnqueueEvent{TaskID: broken}, "task_id"},
 	}
-	if strconv.IntSize > 32 { // Otherwise no int is outside of int32.
+	if strconv.IntSize > 32 { // elsewhere, every int fits into int32
 		over, under := math.MaxInt32, math.MinInt32
 		over++
 		under--
@@ -90,33 +90,13 @@ func TestEncodeAcceptsBoundsOfInt32(t *testing.T) {
 	}
 }
 
-// An encoder in another language may not extend the sign of an int32; and bits past the 32nd do not count.
+// Encoders in other languages may not extend the sign of an int32, and bits beyond the 32nd are
+// ignored.
 func TestDecodeDropsUpperBitsOfInt32(t *testing.T) {
 	got, err := wire.DecodeTaskMessage([]byte{0x28, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x30, 0x81, 0x80, 0x80, 0x80, 0x10})
 	want := &wire.TaskMessage{MaxRetry: -1, Retried: 1}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
-	}
-}
-
-func TestAppend(t *testing.T) {
-	msg := sampleTask()
-	encoded, err := msg.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := []byte("before")
-	got, err := msg.Append(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "before" + string(encoded); string(got) != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	msg.Type = "\xff"
-	got, err = msg.Append(b)
-	if err == nil || string(got) != "before" {
-		t.Errorf("an invalid message: got %q and error %v, want what was there and an error", got, err)
 	}
 }
 
@@ -127,7 +107,7 @@ func TestPayloadNilAndEmptyAreAlike(t *testing.T) {
 			t.Errorf("payload %#v: encoded to %x, error %v", payload, task, err)
 		}
 	}
-	// Others may write an empty payload explicitly.
+	// other encoders may write an empty payload explicitly
 	task, err := wire.DecodeTaskMessage([]byte{0x12, 0})
 	if err != nil || task.Payload != nil {
 		t.Errorf("TaskMessage: got %#v, error %v", task, err)
@@ -142,8 +122,9 @@ func TestPayloadNilAndEmptyAreAlike(t *testing.T) {
 	}
 }
 
-// The handler owns the payload: whatever it does to it, the rest of the message must not change, nor the other way round.
-func TestPayloadIsApart(t *testing.T) {
+// The handler owns the payload: writing to it must not change the rest of the message, and vice
+// versa.
+func TestPayloadIsIndependent(t *testing.T) {
 	want := sampleTask()
 	b, err := want.Encode()
 	if err != nil {
@@ -158,7 +139,7 @@ func TestPayloadIsApart(t *testing.T) {
 	if !bytes.Equal(b, before) {
 		t.Error("appending to the payload changed the input")
 	}
-	for i := range b { // The payload among it.
+	for i := range b { // including the payload
 		b[i] = 'x'
 	}
 	if want := bytes.Repeat([]byte{'x'}, len(want.Payload)); !bytes.Equal(got.Payload, want) {
@@ -170,7 +151,7 @@ func TestPayloadIsApart(t *testing.T) {
 	}
 }
 
-func TestOthersKeepNothingOfInput(t *testing.T) {
+func TestOtherMessagesDoNotRetainInput(t *testing.T) {
 	for _, msg := range []any{
 		&wire.ServerInfo{Host: "host", Queues: map[string]int{"low": 1}},
 		&wire.WorkerInfo{TaskID: "id", Payload: []byte("payload")},
@@ -213,7 +194,7 @@ func TestTimes(t *testing.T) {
 	if got, err = wire.DecodeWorkerInfo(nil); err != nil || !got.StartTime.IsZero() {
 		t.Errorf("an absent time: got %v, error %v", got.StartTime, err)
 	}
-	// Nanoseconds outside of a second, which no encoder should write, are carried over.
+	// nanoseconds outside of a second, which encoders must not write, are carried over
 	got, err = wire.DecodeWorkerInfo([]byte{0x42, 0x0d, 8, 1, 0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	if want := time.Unix(1, -1); err != nil || !got.StartTime.Equal(want) {
 		t.Errorf("got %v and error %v, want %v", got, err, want)
@@ -221,27 +202,27 @@ func TestTimes(t *testing.T) {
 }
 
 func TestDecodeMerges(t *testing.T) {
-	t.Run("the last of a scalar counts", func(t *testing.T) {
+	t.Run("the last value of a scalar counts", func(t *testing.T) {
 		got, err := wire.DecodeTaskMessage([]byte{0x0a, 1, 'a', 0x28, 1, 0x12, 1, 'p', 0x0a, 1, 'b', 0x28, 2, 0x12, 0})
 		want := &wire.TaskMessage{Type: "b", MaxRetry: 2}
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("error %v (-want +got):\n%s", err, diff)
 		}
 	})
-	t.Run("maps unite", func(t *testing.T) {
+	t.Run("maps are merged", func(t *testing.T) {
 		got, err := wire.DecodeTaskMessage([]byte{
 			0x7a, 6, 0x0a, 1, 'a', 0x12, 1, '1',
 			0x0a, 1, 't',
-			0x7a, 6, 0x12, 1, '2', 0x0a, 1, 'b', // The value before the key.
-			0x7a, 9, 0x0a, 1, 'x', 0x0a, 1, 'a', 0x12, 1, '3', // Two keys.
-			0x7a, 0, // Neither.
+			0x7a, 6, 0x12, 1, '2', 0x0a, 1, 'b', // the value before the key
+			0x7a, 9, 0x0a, 1, 'x', 0x0a, 1, 'a', 0x12, 1, '3', // two keys
+			0x7a, 0, // neither
 		})
 		want := &wire.TaskMessage{Type: "t", Headers: map[string]string{"a": "3", "b": "2", "": ""}}
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("error %v (-want +got):\n%s", err, diff)
 		}
 	})
-	t.Run("timestamps unite", func(t *testing.T) {
+	t.Run("timestamps are merged", func(t *testing.T) {
 		got, err := wire.DecodeSchedulerEnqueueEvent([]byte{0x12, 4, 8, 1, 0x10, 1, 0x12, 2, 8, 5})
 		want := &wire.SchedulerEnqueueEvent{EnqueuedAt: time.Unix(5, 1)}
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -262,7 +243,7 @@ func TestDecodeSkipsUnknownFields(t *testing.T) {
 	b = protowire.AppendTag(b, unknown, protowire.Fixed64Type)
 	b = protowire.AppendFixed64(b, 1)
 	b = protowire.AppendTag(b, unknown, protowire.StartGroupType)
-	b = protowire.AppendTag(b, 1, protowire.VarintType) // Not the field 1 of the message.
+	b = protowire.AppendTag(b, 1, protowire.VarintType) // not field 1 of the message
 	b = protowire.AppendVarint(b, 1)
 	b = protowire.AppendTag(b, unknown, protowire.EndGroupType)
 	for _, k := range kinds {
@@ -280,22 +261,22 @@ func TestDecodeSkipsUnknownFields(t *testing.T) {
 	}
 }
 
-func TestDecodeRefuses(t *testing.T) {
+func TestDecodeRejects(t *testing.T) {
 	tests := []struct {
 		name string
 		kind any
 		in   string
-		want string // at the start of the error, after the name of the message
+		want string // prefix of the error, after the name of the message
 	}{
-		{"tag cut off", &wire.TaskMessage{}, "\x80", ""},
+		{"truncated tag", &wire.TaskMessage{}, "\x80", ""},
 		{"field number 0", &wire.TaskMessage{}, "\x00\x00", ""},
 		{"field number over 29 bits", &wire.TaskMessage{}, "\x80\x80\x80\x80\x10\x00", "field number"},
 		{"wire type 7", &wire.TaskMessage{}, "\x0f", "field 1: "},
-		{"varint cut off", &wire.TaskMessage{}, "\x28\x80", "field 5: "},
+		{"truncated varint", &wire.TaskMessage{}, "\x28\x80", "field 5: "},
 		{"varint over 64 bits", &wire.TaskMessage{}, "\x28\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", "field 5: "},
-		{"bytes cut off", &wire.TaskMessage{}, "\x12\x02a", "field 2: "},
+		{"truncated bytes", &wire.TaskMessage{}, "\x12\x02a", "field 2: "},
 		{"no value", &wire.TaskMessage{}, "\x12", "field 2: "},
-		{"unknown field cut off", &wire.TaskMessage{}, "\xa5\x06\x00\x00", "field 100: "},
+		{"truncated unknown field", &wire.TaskMessage{}, "\xa5\x06\x00\x00", "field 100: "},
 		{"group without end", &wire.TaskMessage{}, "\xa3\x06", "field 100: "},
 		{"end without group", &wire.TaskMessage{}, "\xa4\x06", "field 100: "},
 		{"text as varint", &wire.TaskMessage{}, "\x08\x01", "field 1: wire type"},
@@ -304,7 +285,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"number as text", &wire.TaskMessage{}, "\x2a\x01a", "field 5: wire type"},
 		{"number as fixed64", &wire.TaskMessage{}, "\x41\x00\x00\x00\x00\x00\x00\x00\x00", "field 8: wire type"},
 		{"header as varint", &wire.TaskMessage{}, "\x78\x00", "field 15: wire type"},
-		{"header cut off within", &wire.TaskMessage{}, "\x7a\x02\x0a\x05", "field 15: field 1: "},
+		{"truncated header", &wire.TaskMessage{}, "\x7a\x02\x0a\x05", "field 15: field 1: "},
 		{"header key as varint", &wire.TaskMessage{}, "\x7a\x02\x08\x01", "field 15: field 1: wire type"},
 		{"header value not UTF-8", &wire.TaskMessage{}, "\x7a\x03\x12\x01\xff", "field 15: field 2: text"},
 		{"text not UTF-8", &wire.TaskMessage{}, "\x0a\x01\xff", "field 1: text"},
@@ -315,7 +296,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"time as varint", &wire.WorkerInfo{}, "\x40\x00", "field 8: wire type"},
 		{"seconds as text", &wire.WorkerInfo{}, "\x42\x02\x0a\x00", "field 8: field 1: wire type"},
 		{"option not UTF-8", &wire.SchedulerEntry{}, "\x2a\x01\xff", "field 5: text"},
-		{"nanos cut off", &wire.SchedulerEnqueueEvent{}, "\x12\x01\x10", "field 2: field 2: "},
+		{"truncated nanos", &wire.SchedulerEnqueueEvent{}, "\x12\x01\x10", "field 2: field 2: "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -331,8 +312,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// A message that is cut off anywhere but between two fields is refused.
-func TestDecodeRefusesTruncation(t *testing.T) {
+// A message that is truncated inside a field is rejected.
+func TestDecodeRejectsTruncation(t *testing.T) {
 	for _, name := range []string{"task_message", "task_message_negative"} {
 		b := readGolden(t, name)
 		ends := map[int]bool{0: true}
@@ -346,7 +327,7 @@ func TestDecodeRefusesTruncation(t *testing.T) {
 		}
 		for n := range len(b) {
 			if _, err := wire.DecodeTaskMessage(b[:n:n]); (err == nil) != ends[n] {
-				t.Errorf("%s cut off after %d bytes: error %v", name, n, err)
+				t.Errorf("%s truncated after %d bytes: error %v", name, n, err)
 			}
 		}
 	}

@@ -15,13 +15,13 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// FuzzDecodeTaskMessage feeds the decoder what no encoder wrote.
+// FuzzDecodeTaskMessage decodes arbitrary input.
 func FuzzDecodeTaskMessage(f *testing.F) {
 	addGolden(f, func(b []byte) { f.Add(b) })
 	f.Fuzz(func(t *testing.T, b []byte) { checkDecode(t, kindOf(t, &wire.TaskMessage{}), b) })
 }
 
-// FuzzRoundTrip does the same to the other messages; which picks one of them.
+// FuzzRoundTrip does the same for the other messages; which selects the message.
 func FuzzRoundTrip(f *testing.F) {
 	addGolden(f, func(b []byte) {
 		for which := range uint8(len(kinds)) {
@@ -45,9 +45,9 @@ func addGolden(f *testing.F, add func([]byte)) {
 	}
 }
 
-// checkDecode checks that the decoder, if it accepts b, reads the same as the standard one, and that the result survives
-// encoding, after which the bytes are settled. We refuse more than the standard does, which takes a field of a wrong wire
-// type for an unknown one.
+// checkDecode checks that the decoder, if it accepts b, returns the same as the standard one, and
+// that encoding the result is stable. The decoder rejects more than the standard one, which treats
+// a field with a wrong wire type as unknown.
 func checkDecode(t *testing.T, k kind, b []byte) {
 	t.Helper()
 	decoded, err := k.decode(bytes.Clone(b))
@@ -57,20 +57,20 @@ func checkDecode(t *testing.T, k kind, b []byte) {
 
 	std := dynamicpb.NewMessage(schema.Messages().ByName(protoreflect.Name(k.name)))
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, std); err != nil {
-		t.Fatalf("we accept what the standard does not: %v", err)
+		t.Fatalf("accepted, but the standard decoder fails: %v", err)
 	}
-	settle(std)
+	normalize(std)
 	if want := standard(k, decoded); !proto.Equal(std, want) {
-		t.Fatalf("we read %v, the standard %v", want, std)
+		t.Fatalf("decoded to %v, by the standard decoder to %v", want, std)
 	}
 
 	encoded, err := k.encode(decoded)
 	if err != nil {
-		t.Fatalf("decoded, but does not encode: %v", err)
+		t.Fatalf("decoded, but not encodable: %v", err)
 	}
 	again, err := k.decode(bytes.Clone(encoded))
 	if err != nil {
-		t.Fatalf("encoded to %x, which does not decode: %v", encoded, err)
+		t.Fatalf("encoded to %x, which is not decodable: %v", encoded, err)
 	}
 	if diff := cmp.Diff(decoded, again); diff != "" {
 		t.Fatalf("changed by encoding (-before +after):\n%s", diff)
@@ -80,12 +80,13 @@ func checkDecode(t *testing.T, k kind, b []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(encoded, settled) {
-		t.Fatalf("encoded to %x first, to %x then", encoded, settled)
+		t.Fatalf("encoded to %x, then to %x", encoded, settled)
 	}
 }
 
-// settle gives all timestamps of a message the form that we write: present, and with the nanoseconds within a second.
-func settle(m protoreflect.Message) {
+// normalize changes all timestamps of a message to the form that we write: present, with
+// nanoseconds within a second.
+func normalize(m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		fd := fields.Get(i)

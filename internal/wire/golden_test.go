@@ -15,8 +15,8 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// The bytes in testdata are written by hand from the protobuf specification. They never change: other processes have
-// written them to Redis.
+// The bytes in testdata are written by hand from the protobuf specification. They must never
+// change: other processes have written them to Redis.
 func TestGolden(t *testing.T) {
 	tests := map[string]any{
 		"task_message": &wire.TaskMessage{
@@ -69,7 +69,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// readGolden reads testdata/name.hex: bytes in hex with spaces between them as one likes, and comments after #.
+// readGolden reads testdata/name.hex: bytes in hex, separated by optional spaces, with comments
+// after #.
 func readGolden(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name+".hex"))

@@ -3,136 +3,173 @@ package wire
 import (
 	"crypto/md5" //nolint:gosec // The wire format fixes MD5 as the digest of a payload; nothing is secured by it.
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// DefaultNamespace is the first part of every key where the user chose no other.
+// DefaultNamespace is the namespace if the user sets none.
 const DefaultNamespace Namespace = "asynq"
 
-// Namespace is the first part of every key. Two namespaces on one Redis see nothing of each other.
+// Namespace is the first part of every key. Namespaces on the same Redis do not see each other.
 type Namespace string
 
-// Queues is the key of the SET with the names of all queues.
+// Queues is the key of the SET of queue names.
 func (n Namespace) Queues() string { return string(n) + ":queues" }
 
-// Servers is the key of the ZSET of the living servers' keys, scored by expiry in unix seconds.
+// Servers is the key of the ZSET of the keys of live servers, scored by their expiry in Unix
+// seconds.
 func (n Namespace) Servers() string { return string(n) + ":servers" }
 
-// Workers is the key of the ZSET of the living servers' worker keys, scored by expiry in unix seconds.
+// Workers is the key of the ZSET of the worker keys of live servers, scored by their expiry in Unix
+// seconds.
 func (n Namespace) Workers() string { return string(n) + ":workers" }
 
-// Schedulers is the key of the ZSET of the living schedulers' keys, scored by expiry in unix seconds.
+// Schedulers is the key of the ZSET of the keys of live schedulers, scored by their expiry in Unix
+// seconds.
 func (n Namespace) Schedulers() string { return string(n) + ":schedulers" }
 
-// Cancel is the pub/sub channel on which the ID of a task to cancel is published.
+// Cancel is the pub/sub channel for cancellations: see CancelMessage.
 func (n Namespace) Cancel() string { return string(n) + ":cancel" }
 
-// Server is the key of one server's ServerInfo.
+// Wake is the pub/sub channel that announces, on a Cluster, the keys of markers that were set.
+func (n Namespace) Wake() string { return string(n) + ":wake" }
+
+// Server is the key of the STRING with the ServerInfo of a server.
 func (n Namespace) Server(p Process) string { return string(n) + ":servers:{" + p.String() + "}" }
 
-// ServerWorkers is the key of the HASH with one server's WorkerInfo per task ID.
+// ServerPoller is the key of a STRING in the slot of a key of Server. It holds the Poller of a
+// ServerInfo that stands for a worker that polls for tasks. An extension; it has a TTL.
+func ServerPoller(server string) string { return server + ":poller" }
+
+// ServerWorkers is the key of the HASH of a server's WorkerInfo by task ID. If tasks of several
+// queues have the same ID, see WorkerField.
 func (n Namespace) ServerWorkers(p Process) string {
 	return string(n) + ":workers:{" + p.String() + "}"
 }
 
-// Scheduler is the key of the LIST of one scheduler's SchedulerEntries.
+// WorkerField returns the field of a task in ServerWorkers if another task has its ID as the field.
+// Other libraries only read the values.
+func WorkerField(id, queue string) string { return id + "\x00" + queue }
+
+// Scheduler is the key of the LIST of a scheduler's SchedulerEntry messages.
 func (n Namespace) Scheduler(p Process) string {
 	return string(n) + ":schedulers:{" + p.String() + "}"
 }
 
-// SchedulerHistory is the key of the ZSET of the SchedulerEnqueueEvents of the entry with this ID, scored by when it
-// enqueued in unix seconds.
+// SchedulerHistory is the key of the ZSET of an entry's SchedulerEnqueueEvent messages, scored by
+// the time of the enqueue in Unix seconds.
 func (n Namespace) SchedulerHistory(entryID string) string {
 	return string(n) + ":scheduler_history:" + entryID
 }
 
-// SchedulerCreations is the key of the HASH that belongs to a key of Scheduler, in the same slot: all that the entries are made from,
-// by entry ID, because SchedulerEntry has no fields for some of it. Ours alone, so it has a TTL.
+// SchedulerCreations is the key of a HASH in the slot of a key of Scheduler: the SchedulerCreation
+// of each entry, by entry ID. It exists because SchedulerEntry lacks some fields. An extension; it
+// has a TTL.
 func SchedulerCreations(scheduler string) string { return scheduler + ":creations" }
 
-// SchedulerGroup is the key of the HASH that says which scheduler of a group leads. Ours alone, so it has a TTL.
+// SchedulerGroup is the key of the HASH with the leader of a scheduler group. An extension; it has
+// a TTL.
 func (n Namespace) SchedulerGroup(group string) string {
 	return string(n) + ":scheduler_groups:{" + group + "}"
 }
 
-// Queue returns the keys of one queue.
+// ValidateQueueName returns an error if name is not a valid name of a queue.
+func ValidateQueueName(name string) error {
+	switch {
+	case strings.TrimSpace(name) == "":
+		return errors.New("queue name must not be empty")
+	case SpreadsKeys(name):
+		return fmt.Errorf("queue name %q must not begin with a closing brace", name)
+	}
+	return nil
+}
+
+// SpreadsKeys reports whether the keys of a queue with this name would be spread over the slots of
+// a cluster: keys contain the name in braces, and Redis ignores an empty {}.
+func SpreadsKeys(name string) bool { return strings.HasPrefix(name, "}") }
+
+// Queue returns the keys of a queue.
 func (n Namespace) Queue(name string) Queue {
 	return Queue{Name: name, prefix: string(n) + ":{" + name + "}:"}
 }
 
-// Queue spells the keys of one queue. They share a hash tag, so that all of them live in one slot of a cluster.
+// Queue has the keys of one queue. They share a hash tag, and so one slot of a Cluster.
 type Queue struct {
 	Name   string
 	prefix string
 }
 
-// Prefix is what all keys of the queue begin with.
+// Prefix is the prefix of all keys of the queue.
 func (q Queue) Prefix() string { return q.prefix }
 
-// Pending is the LIST of the IDs that wait for a worker: added on the left, taken from the right.
+// Pending is the LIST of the IDs of pending tasks. Tasks enter on the left and leave on the right.
 func (q Queue) Pending() string { return q.prefix + "pending" }
 
-// Active is the LIST of the IDs in process.
+// Active is the LIST of the IDs of active tasks.
 func (q Queue) Active() string { return q.prefix + "active" }
 
-// Lease is the ZSET of the IDs in process, scored by the end of their lease in unix seconds.
+// Lease is the ZSET of the IDs of active tasks, scored by the expiry of their lease in Unix
+// seconds.
 func (q Queue) Lease() string { return q.prefix + "lease" }
 
-// Scheduled is the ZSET of the IDs to process later, scored by that time in unix seconds.
+// Scheduled is the ZSET of the IDs of scheduled tasks, scored by when they are due in Unix seconds.
 func (q Queue) Scheduled() string { return q.prefix + "scheduled" }
 
-// Retry is the ZSET of the IDs to process again, scored by that time in unix seconds.
+// Retry is the ZSET of the IDs of tasks to retry, scored by when they are due in Unix seconds.
 func (q Queue) Retry() string { return q.prefix + "retry" }
 
-// Archived is the ZSET of the IDs that are kept but not processed, scored by when they came there in unix seconds.
+// Archived is the ZSET of the IDs of archived tasks, scored by when they were archived in Unix
+// seconds.
 func (q Queue) Archived() string { return q.prefix + "archived" }
 
-// Completed is the ZSET of the finished IDs that are kept, scored by when they may go in unix seconds.
+// Completed is the ZSET of the IDs of completed tasks, scored by when they expire in Unix seconds.
 func (q Queue) Completed() string { return q.prefix + "completed" }
 
-// Paused is the STRING that exists while the queue is paused; its value is since when in unix seconds.
+// Paused is a STRING that exists while the queue is paused. Its value is the start of the pause in
+// Unix seconds.
 func (q Queue) Paused() string { return q.prefix + "paused" }
 
-// Groups is the SET of the names of the groups that hold tasks.
+// Groups is the SET of the names of groups that have tasks.
 func (q Queue) Groups() string { return q.prefix + "groups" }
 
-// GroupPrefix followed by a group's name is the key of that group.
+// GroupPrefix is the prefix of the keys of groups. The name of the group follows.
 func (q Queue) GroupPrefix() string { return q.prefix + "g:" }
 
-// Group is the ZSET of the IDs in a group, scored by when they were added in unix seconds.
+// Group is the ZSET of the IDs of a group's tasks, scored by when they were added in Unix seconds.
 func (q Queue) Group(name string) string { return q.GroupPrefix() + name }
 
-// AggregationSets is the ZSET of the keys of the sets in aggregation, scored by when they are reclaimed in unix seconds.
+// AggregationSets is the ZSET of the keys of staged sets, scored by their deadline in Unix seconds.
 func (q Queue) AggregationSets() string { return q.prefix + "aggregation_sets" }
 
-// AggregationSet is the ZSET of the tasks staged for one aggregation of a group.
+// AggregationSet is the ZSET of the IDs of the tasks staged for one aggregation of a group.
 func (q Queue) AggregationSet(group, id string) string { return q.Group(group) + ":" + id }
 
-// Processed is the count of all attempts ever made.
+// Processed is the counter of all attempts.
 func (q Queue) Processed() string { return q.prefix + "processed" }
 
-// Failed is the count of all failed attempts ever made.
+// Failed is the counter of all failed attempts.
 func (q Queue) Failed() string { return q.prefix + "failed" }
 
-// ProcessedOn is the count of the attempts made on the UTC day of t.
+// ProcessedOn is the counter of the attempts on the UTC day of t.
 func (q Queue) ProcessedOn(t time.Time) string { return q.prefix + "processed:" + day(t) }
 
-// FailedOn is the count of the failed attempts made on the UTC day of t.
+// FailedOn is the counter of the failed attempts on the UTC day of t.
 func (q Queue) FailedOn(t time.Time) string { return q.prefix + "failed:" + day(t) }
 
-// TaskPrefix followed by an ID is the key of that task.
+// TaskPrefix is the prefix of the keys of tasks. The ID follows.
 func (q Queue) TaskPrefix() string { return q.prefix + "t:" }
 
-// Task is the HASH that holds a task.
+// Task is the HASH of a task.
 func (q Queue) Task(id string) string { return q.prefix + "t:" + id }
 
-// UniquePrefix is what the keys of all locks begin with.
+// UniquePrefix is the prefix of the keys of all unique locks.
 func (q Queue) UniquePrefix() string { return q.prefix + "unique:" }
 
-// Unique is the lock that a task with this type and payload holds while it must stay the only one. A nil payload is told
-// from an empty one: the key of the first ends after the type.
+// Unique is the STRING that is the unique lock of a task with this type and payload. A nil payload
+// differs from an empty one: its key ends after the type.
 func (q Queue) Unique(typename string, payload []byte) string {
 	if payload == nil {
 		return q.UniquePrefix() + typename + ":"
@@ -141,28 +178,36 @@ func (q Queue) Unique(typename string, payload []byte) string {
 	return q.UniquePrefix() + typename + ":" + hex.EncodeToString(sum[:])
 }
 
-// Marker is the LIST that holds one element when a task may wait in the queue and no idle server has been told yet: idle
-// servers block on it. Ours alone, so it has a TTL.
+// Marker is the wake marker: a LIST that has one element if the queue may have a task that no idle
+// server has noticed. Idle servers block on it. An extension; it has a TTL.
 func (q Queue) Marker() string { return q.prefix + "marker" }
 
-// Rouse is the LIST with which a server ends its own wait for markers. Ours alone, so it has a TTL.
-func (q Queue) Rouse(process string) string { return q.prefix + "rouse:" + process }
+// Unblock is the LIST with which a server ends its own wait for markers. An extension; it has a
+// TTL.
+func (q Queue) Unblock(process string) string { return q.prefix + "unblock:" + process }
 
-// Answer is the STRING with the answer of a sender's last call, by which a repeated call is recognised. Ours alone, so it has a TTL.
-func (q Queue) Answer(sender string) string { return q.prefix + "answer:" + sender }
+// IdempotencyRecord is the STRING with the reply to a client's last call, which a repeated call
+// returns. An extension; it has a TTL.
+func (q Queue) IdempotencyRecord(caller string) string { return q.prefix + "answer:" + caller }
 
-// GroupsDue is the ZSET of the names of groups, scored by when an aggregator is to look at them in unix seconds. Ours alone, so it has
-// a TTL; groups that it lacks are found by a sweep.
+// IdempotencyKey is the STRING with the ID of the first task with an idempotency key. An extension;
+// it has a TTL.
+func (q Queue) IdempotencyKey(key string) string { return q.prefix + "once:" + key }
+
+// GroupsDue is the ZSET of group names, scored by when an aggregator must check them in Unix
+// seconds. An extension; it has a TTL. A sweep finds groups that are missing from it.
 func (q Queue) GroupsDue() string { return q.prefix + "groups_due" }
 
-// GroupsSwept is the STRING that exists for as long as no sweep is due. Ours alone, so it has a TTL.
+// GroupsSwept is a STRING that exists until the next sweep is due. An extension; it has a TTL.
 func (q Queue) GroupsSwept() string { return q.prefix + "groups_swept" }
 
-// SpentSets is the ZSET of the keys of aggregation sets whose tasks were aggregated and are being deleted, scored by since when in
-// unix seconds. Ours alone, so it has a TTL, and so have the sets from then on.
-func (q Queue) SpentSets() string { return q.prefix + "spent_sets" }
+// ConsumedSets is the ZSET of the keys of consumed aggregation sets whose tasks are being deleted,
+// scored by when they were consumed in Unix seconds. An extension; it has a TTL, and so do the sets
+// once they are in it.
+func (q Queue) ConsumedSets() string { return q.prefix + "spent_sets" }
 
-// GroupOf tells the group of the aggregation set under a key. It reports false where the key is that of no set of the queue.
+// GroupOf returns the group of an aggregation set, given its key. ok is false if the key is not
+// that of a set of the queue.
 func GroupOf(q Queue, set string) (group string, ok bool) {
 	rest, ok := strings.CutPrefix(set, q.GroupPrefix())
 	i := strings.LastIndexByte(rest, ':')
@@ -172,21 +217,22 @@ func GroupOf(q Queue, set string) (group string, ok bool) {
 	return rest[:i], true
 }
 
-// Tick is the STRING with the last tick of a scheduler entry whose tasks go into the queue, and what became of it. Ours alone, so it
-// has a TTL.
+// Tick is the STRING with the last tick of a scheduler entry that enqueues to the queue, and its
+// outcome. An extension; it has a TTL.
 func (q Queue) Tick(entryID string) string { return q.prefix + "tick:" + entryID }
 
-// Import is the STRING with a bit for each task of the import of this name that was made. Ours alone, so it has a TTL.
+// Import is the STRING with one bit for each imported task of the import with this name. An
+// extension; it has a TTL.
 func (q Queue) Import(name string) string { return q.prefix + "import:" + name }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// Process names a server or a scheduler among all processes on the same Redis.
+// Process identifies a server or a scheduler among all processes on the same Redis.
 type Process struct {
 	Host string
 	PID  int
 	ID   string
 }
 
-// String is the name as it stands in keys: host:pid:id.
+// String returns host:pid:id, as in keys.
 func (p Process) String() string { return p.Host + ":" + strconv.Itoa(p.PID) + ":" + p.ID }

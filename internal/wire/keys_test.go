@@ -13,7 +13,7 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// evening is on the 31st where it is, and on the 1st in UTC.
+// evening is the 31st in its zone, but the 1st in UTC.
 var evening = time.Date(2024, 12, 31, 20, 0, 0, 0, time.FixedZone("", -5*3600))
 
 func TestNamespaceKeys(t *testing.T) {
@@ -25,6 +25,7 @@ func TestNamespaceKeys(t *testing.T) {
 			"Workers":          n.Workers(),
 			"Schedulers":       n.Schedulers(),
 			"Cancel":           n.Cancel(),
+			"Wake":             n.Wake(),
 			"Server":           n.Server(process),
 			"ServerWorkers":    n.ServerWorkers(process),
 			"Scheduler":        n.Scheduler(process),
@@ -39,6 +40,7 @@ func TestNamespaceKeys(t *testing.T) {
 		"Workers":          "asynq:workers",
 		"Schedulers":       "asynq:schedulers",
 		"Cancel":           "asynq:cancel",
+		"Wake":             "asynq:wake",
 		"Server":           "asynq:servers:{web-1:42:1b4e}",
 		"ServerWorkers":    "asynq:workers:{web-1:42:1b4e}",
 		"Scheduler":        "asynq:schedulers:{web-1:42:1b4e}",
@@ -51,36 +53,37 @@ func TestNamespaceKeys(t *testing.T) {
 
 func TestQueueKeys(t *testing.T) {
 	want := map[string]string{
-		"Prefix":          "asynq:{low}:",
-		"Pending":         "asynq:{low}:pending",
-		"Active":          "asynq:{low}:active",
-		"Lease":           "asynq:{low}:lease",
-		"Scheduled":       "asynq:{low}:scheduled",
-		"Retry":           "asynq:{low}:retry",
-		"Archived":        "asynq:{low}:archived",
-		"Completed":       "asynq:{low}:completed",
-		"Paused":          "asynq:{low}:paused",
-		"Groups":          "asynq:{low}:groups",
-		"GroupPrefix":     "asynq:{low}:g:",
-		"Group":           "asynq:{low}:g:users",
-		"AggregationSets": "asynq:{low}:aggregation_sets",
-		"AggregationSet":  "asynq:{low}:g:users:9c1d",
-		"Processed":       "asynq:{low}:processed",
-		"Failed":          "asynq:{low}:failed",
-		"ProcessedOn":     "asynq:{low}:processed:2025-01-01",
-		"FailedOn":        "asynq:{low}:failed:2025-01-01",
-		"TaskPrefix":      "asynq:{low}:t:",
-		"Task":            "asynq:{low}:t:4b0f",
-		"Unique":          "asynq:{low}:unique:email:5f4dcc3b5aa765d61d8327deb882cf99",
-		"Marker":          "asynq:{low}:marker",
-		"Rouse":           "asynq:{low}:rouse:web-1:42:1b4e",
-		"Answer":          "asynq:{low}:answer:b2c4-1-0",
-		"UniquePrefix":    "asynq:{low}:unique:",
-		"Import":          "asynq:{low}:import:7f3a",
-		"GroupsDue":       "asynq:{low}:groups_due",
-		"GroupsSwept":     "asynq:{low}:groups_swept",
-		"SpentSets":       "asynq:{low}:spent_sets",
-		"Tick":            "asynq:{low}:tick:e7",
+		"Prefix":            "asynq:{low}:",
+		"Pending":           "asynq:{low}:pending",
+		"Active":            "asynq:{low}:active",
+		"Lease":             "asynq:{low}:lease",
+		"Scheduled":         "asynq:{low}:scheduled",
+		"Retry":             "asynq:{low}:retry",
+		"Archived":          "asynq:{low}:archived",
+		"Completed":         "asynq:{low}:completed",
+		"Paused":            "asynq:{low}:paused",
+		"Groups":            "asynq:{low}:groups",
+		"GroupPrefix":       "asynq:{low}:g:",
+		"Group":             "asynq:{low}:g:users",
+		"AggregationSets":   "asynq:{low}:aggregation_sets",
+		"AggregationSet":    "asynq:{low}:g:users:9c1d",
+		"Processed":         "asynq:{low}:processed",
+		"Failed":            "asynq:{low}:failed",
+		"ProcessedOn":       "asynq:{low}:processed:2025-01-01",
+		"FailedOn":          "asynq:{low}:failed:2025-01-01",
+		"TaskPrefix":        "asynq:{low}:t:",
+		"Task":              "asynq:{low}:t:4b0f",
+		"Unique":            "asynq:{low}:unique:email:5f4dcc3b5aa765d61d8327deb882cf99",
+		"Marker":            "asynq:{low}:marker",
+		"Unblock":           "asynq:{low}:unblock:web-1:42:1b4e",
+		"IdempotencyRecord": "asynq:{low}:answer:b2c4-1-0",
+		"IdempotencyKey":    "asynq:{low}:once:order-7",
+		"UniquePrefix":      "asynq:{low}:unique:",
+		"Import":            "asynq:{low}:import:7f3a",
+		"GroupsDue":         "asynq:{low}:groups_due",
+		"GroupsSwept":       "asynq:{low}:groups_swept",
+		"ConsumedSets":      "asynq:{low}:spent_sets",
+		"Tick":              "asynq:{low}:tick:e7",
 	}
 	keys := func(n wire.Namespace) map[string]string { return queueKeys(n.Queue("low")) }
 	checkKeys(t, reflect.TypeFor[wire.Queue](), keys, want)
@@ -89,44 +92,45 @@ func TestQueueKeys(t *testing.T) {
 	}
 }
 
-// queueKeys calls every method of q, by the names of the methods.
+// queueKeys returns the results of all methods of q, by their names.
 func queueKeys(q wire.Queue) map[string]string {
 	return map[string]string{
-		"Pending":         q.Pending(),
-		"Active":          q.Active(),
-		"Lease":           q.Lease(),
-		"Scheduled":       q.Scheduled(),
-		"Retry":           q.Retry(),
-		"Archived":        q.Archived(),
-		"Completed":       q.Completed(),
-		"Paused":          q.Paused(),
-		"Groups":          q.Groups(),
-		"GroupPrefix":     q.GroupPrefix(),
-		"Group":           q.Group("users"),
-		"AggregationSets": q.AggregationSets(),
-		"AggregationSet":  q.AggregationSet("users", "9c1d"),
-		"Processed":       q.Processed(),
-		"Failed":          q.Failed(),
-		"ProcessedOn":     q.ProcessedOn(evening),
-		"FailedOn":        q.FailedOn(evening),
-		"TaskPrefix":      q.TaskPrefix(),
-		"Prefix":          q.Prefix(),
-		"Task":            q.Task("4b0f"),
-		"Unique":          q.Unique("email", []byte("password")),
-		"Marker":          q.Marker(),
-		"Rouse":           q.Rouse("web-1:42:1b4e"),
-		"Answer":          q.Answer("b2c4-1-0"),
-		"UniquePrefix":    q.UniquePrefix(),
-		"Import":          q.Import("7f3a"),
-		"GroupsDue":       q.GroupsDue(),
-		"GroupsSwept":     q.GroupsSwept(),
-		"SpentSets":       q.SpentSets(),
-		"Tick":            q.Tick("e7"),
+		"Pending":           q.Pending(),
+		"Active":            q.Active(),
+		"Lease":             q.Lease(),
+		"Scheduled":         q.Scheduled(),
+		"Retry":             q.Retry(),
+		"Archived":          q.Archived(),
+		"Completed":         q.Completed(),
+		"Paused":            q.Paused(),
+		"Groups":            q.Groups(),
+		"GroupPrefix":       q.GroupPrefix(),
+		"Group":             q.Group("users"),
+		"AggregationSets":   q.AggregationSets(),
+		"AggregationSet":    q.AggregationSet("users", "9c1d"),
+		"Processed":         q.Processed(),
+		"Failed":            q.Failed(),
+		"ProcessedOn":       q.ProcessedOn(evening),
+		"FailedOn":          q.FailedOn(evening),
+		"TaskPrefix":        q.TaskPrefix(),
+		"Prefix":            q.Prefix(),
+		"Task":              q.Task("4b0f"),
+		"Unique":            q.Unique("email", []byte("password")),
+		"Marker":            q.Marker(),
+		"Unblock":           q.Unblock("web-1:42:1b4e"),
+		"IdempotencyRecord": q.IdempotencyRecord("b2c4-1-0"),
+		"IdempotencyKey":    q.IdempotencyKey("order-7"),
+		"UniquePrefix":      q.UniquePrefix(),
+		"Import":            q.Import("7f3a"),
+		"GroupsDue":         q.GroupsDue(),
+		"GroupsSwept":       q.GroupsSwept(),
+		"ConsumedSets":      q.ConsumedSets(),
+		"Tick":              q.Tick("e7"),
 	}
 }
 
-// checkKeys checks that the keys are those wanted, which are in the default namespace, there and in another; and that no
-// method of their type, each of which spells a key, was forgotten.
+// checkKeys checks the keys in the default namespace and in another one, and that every method of
+// the type is covered. Each method returns a key.
 func checkKeys(t *testing.T, of reflect.Type, keys func(wire.Namespace) map[string]string, want map[string]string) {
 	t.Helper()
 	var methods []string
@@ -179,7 +183,7 @@ func TestProcessString(t *testing.T) {
 	}
 }
 
-// Scripts may only touch keys of one slot.
+// Scripts may only access keys of one slot.
 func TestQueueIsInOneSlot(t *testing.T) {
 	check := func(t interface{ Errorf(string, ...any) }, n wire.Namespace, name string) {
 		slots := make(map[uint16][]string)
@@ -196,7 +200,7 @@ func TestQueueIsInOneSlot(t *testing.T) {
 		check(t, wire.DefaultNamespace, name)
 		check(t, "shop:v2", name)
 	}
-	// A name that begins with } would make an empty tag, which is none: the slot is then that of the whole key.
+	// A name that begins with } makes the hash tag empty, so that the whole key is hashed.
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.String().Filter(func(s string) bool { return s != "" && s[0] != '}' }).Draw(t, "name")
 		check(t, wire.DefaultNamespace, name)
@@ -210,7 +214,7 @@ func TestQueuesSpreadOverSlots(t *testing.T) {
 	}
 }
 
-// The check of the checksum in the Redis Cluster specification, and slots that CLUSTER KEYSLOT tells.
+// The check value of the Redis Cluster specification, and slots returned by CLUSTER KEYSLOT.
 func TestSlot(t *testing.T) {
 	if got := crc16("123456789"); got != 0x31c3 {
 		t.Errorf("crc16 is %#x, want 0x31c3", got)
@@ -225,7 +229,8 @@ func TestSlot(t *testing.T) {
 	}
 }
 
-// slot is the cluster slot of a key: that of what stands between its first { and the first } after it, if anything does.
+// slot returns the Cluster slot of a key: that of the text between its first { and the next },
+// unless that is empty.
 func slot(key string) uint16 {
 	if _, after, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {
@@ -255,12 +260,12 @@ func TestGroupOf(t *testing.T) {
 	q := wire.DefaultNamespace.Queue("low")
 	for _, group := range []string{"users", "", "a:b", "}:{", "g:"} {
 		if got, ok := wire.GroupOf(q, q.AggregationSet(group, "9c1d")); got != group || !ok {
-			t.Errorf("the group of a set of %q is %q, %t", group, got, ok)
+			t.Errorf("GroupOf of a set of %q returns %q, %t", group, got, ok)
 		}
 	}
 	for _, key := range []string{"", q.Group("users"), q.Groups(), wire.DefaultNamespace.Queue("high").AggregationSet("users", "9c1d")} {
 		if got, ok := wire.GroupOf(q, key); ok {
-			t.Errorf("%s is a set of group %q", key, got)
+			t.Errorf("GroupOf accepts %s as a set of group %q", key, got)
 		}
 	}
 }

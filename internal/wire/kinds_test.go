@@ -11,13 +11,13 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// kind is what the tests know of one of the five messages, so that each test is written once for all of them.
+// kind describes one of the five messages for tests that cover all of them.
 type kind struct {
 	name   string                    // in protobuf
 	encode func(any) ([]byte, error) // of a pointer to the message
 	decode func([]byte) (any, error) // to such a pointer
-	values func(any) map[string]any  // by the names of the fields in protobuf
-	any    *rapid.Generator[any]     // random messages, as they come out of decoding
+	values func(any) map[string]any  // by the protobuf names of the fields
+	any    *rapid.Generator[any]     // random messages in the form that decoding returns
 }
 
 var kinds = []kind{
@@ -142,7 +142,7 @@ func newKind[M any](
 	}
 }
 
-// kindOf is the kind of a pointer to a message.
+// kindOf returns the kind of a pointer to a message.
 func kindOf(t testing.TB, m any) kind {
 	t.Helper()
 	name := reflect.TypeOf(m).Elem().Name()
@@ -157,7 +157,7 @@ func kindOf(t testing.TB, m any) kind {
 
 func payloads() *rapid.Generator[[]byte] { return orNil(rapid.SliceOf(rapid.Byte())) }
 
-// orNil makes nil of the empty slices, as decoding does.
+// orNil replaces empty slices by nil, as decoding does.
 func orNil[T any](g *rapid.Generator[[]T]) *rapid.Generator[[]T] {
 	return rapid.Map(g, func(s []T) []T {
 		if len(s) == 0 {
@@ -167,7 +167,8 @@ func orNil[T any](g *rapid.Generator[[]T]) *rapid.Generator[[]T] {
 	})
 }
 
-// mapsOf are sometimes of more entries than the codec has room for on the stack, and nil if they have none.
+// mapsOf generates maps, some with more entries than the codec has space for on the stack. Empty
+// ones are nil.
 func mapsOf[V any](values *rapid.Generator[V]) *rapid.Generator[map[string]V] {
 	return rapid.Map(rapid.MapOfN(rapid.String(), values, 0, 20), func(m map[string]V) map[string]V {
 		if len(m) == 0 {
@@ -177,7 +178,7 @@ func mapsOf[V any](values *rapid.Generator[V]) *rapid.Generator[map[string]V] {
 	})
 }
 
-// times are those of the years 1 to 9999, and often the zero time.
+// times generates times of the years 1 to 9999, often the zero time.
 func times() *rapid.Generator[time.Time] {
 	return rapid.OneOf(
 		rapid.Just(time.Time{}),

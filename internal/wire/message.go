@@ -2,7 +2,8 @@ package wire
 
 import "time"
 
-// TaskMessage is what Redis keeps of a task. The times in it are whole seconds; zero means none.
+// TaskMessage is the message of a task, in the msg field of its hash. Times are whole seconds; zero
+// means none. The comments give the protobuf field numbers, also of the other messages.
 type TaskMessage struct {
 	Type         string            // 1
 	Payload      []byte            // 2
@@ -21,7 +22,7 @@ type TaskMessage struct {
 	Headers      map[string]string // 15
 }
 
-// ServerInfo is what a server tells of itself.
+// ServerInfo describes a server.
 type ServerInfo struct {
 	Host              string         // 1
 	PID               int            // 2, int32
@@ -34,7 +35,7 @@ type ServerInfo struct {
 	ActiveWorkerCount int            // 9, int32
 }
 
-// WorkerInfo is what a server tells of one task that it runs.
+// WorkerInfo describes an active task of a server.
 type WorkerInfo struct {
 	Host      string    // 1
 	PID       int       // 2, int32
@@ -47,7 +48,7 @@ type WorkerInfo struct {
 	Deadline  time.Time // 9
 }
 
-// SchedulerEntry is what a scheduler tells of one periodic task.
+// SchedulerEntry describes an entry of a scheduler.
 type SchedulerEntry struct {
 	ID             string    // 1
 	Spec           string    // 2
@@ -58,7 +59,7 @@ type SchedulerEntry struct {
 	Prev           time.Time // 7
 }
 
-// SchedulerEnqueueEvent tells that a periodic task was enqueued.
+// SchedulerEnqueueEvent records that an entry enqueued a task.
 type SchedulerEnqueueEvent struct {
 	TaskID     string    // 1
 	EnqueuedAt time.Time // 2

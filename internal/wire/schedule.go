@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// SchedulerCreation is all that the task of a scheduler entry is made from. SchedulerEntry has no fields for some of it, and must get
-// none; so it is kept beside. Only this library reads it.
+// SchedulerCreation is what a scheduler entry creates its tasks from. SchedulerEntry lacks some of
+// these fields, and must not get more, so it is stored separately. Only this library reads it.
 type SchedulerCreation struct {
 	Type    string            `json:"type"`
-	Payload []byte            `json:"payload"` // null if nil: an empty one is another
+	Payload []byte            `json:"payload"` // null if nil, which differs from empty
 	Headers map[string]string `json:"headers,omitempty"`
-	Options []string          `json:"options,omitempty"` // each as Go source, times with all their digits
+	Options []string          `json:"options,omitempty"` // each as Go source, times in full precision
 }
 
-// Encode returns c as it is kept.
+// Encode returns c in JSON.
 func (c *SchedulerCreation) Encode() ([]byte, error) {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -23,7 +23,7 @@ func (c *SchedulerCreation) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// DecodeSchedulerCreation reads a SchedulerCreation.
+// DecodeSchedulerCreation decodes a SchedulerCreation.
 func DecodeSchedulerCreation(b []byte) (*SchedulerCreation, error) {
 	var c SchedulerCreation
 	if err := json.Unmarshal(b, &c); err != nil {

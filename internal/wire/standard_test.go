@@ -13,12 +13,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
-	_ "google.golang.org/protobuf/types/known/timestamppb" // Registers the Timestamp that the schema imports.
+	_ "google.golang.org/protobuf/types/known/timestamppb" // registers the Timestamp that the schema imports
 	"pgregory.net/rapid"
 )
 
-// Our bytes are those of the standard encoder, to the last one, and each side reads what the other wrote.
-func TestAgreesWithStandard(t *testing.T) {
+// Our encoding equals that of the standard encoder, byte for byte, and each side decodes the
+// other's.
+func TestEqualsStandardEncoding(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -39,24 +40,24 @@ func TestAgreesWithStandard(t *testing.T) {
 
 				read := dynamicpb.NewMessage(schema.Messages().ByName(protoreflect.Name(k.name)))
 				if err := proto.Unmarshal(ours, read); err != nil {
-					t.Fatalf("the standard refuses our bytes: %v", err)
+					t.Fatalf("the standard decoder rejects our encoding: %v", err)
 				}
 				if !proto.Equal(read, std) {
-					t.Errorf("the standard reads our bytes as %v, want %v", read, std)
+					t.Errorf("the standard decoder returns %v, want %v", read, std)
 				}
 				decoded, err := k.decode(theirs)
 				if err != nil {
-					t.Fatalf("we refuse the bytes of the standard: %v", err)
+					t.Fatalf("the standard encoding is rejected: %v", err)
 				}
 				if diff := cmp.Diff(msg, decoded); diff != "" {
-					t.Errorf("we read the bytes of the standard as (-want +got):\n%s", diff)
+					t.Errorf("the standard encoding is decoded to (-want +got):\n%s", diff)
 				}
 			})
 		})
 	}
 }
 
-// standard is msg as the standard implementation holds it.
+// standard returns msg as a message of the standard implementation.
 func standard(k kind, msg any) *dynamicpb.Message {
 	d := dynamicpb.NewMessage(schema.Messages().ByName(protoreflect.Name(k.name)))
 	values := k.values(msg)
@@ -72,7 +73,7 @@ func standard(k kind, msg any) *dynamicpb.Message {
 
 func setStandard(d *dynamicpb.Message, fd protoreflect.FieldDescriptor, value any) {
 	switch v := value.(type) {
-	case int: // In the schema it is an int32.
+	case int: // an int32 in the schema
 		d.Set(fd, protoreflect.ValueOfInt32(int32(v)))
 	case time.Time:
 		setTimestamp(d.Mutable(fd).Message(), v)

@@ -1,11 +1,15 @@
 package wire
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
-// State says which collection a task is in. Its text is what the task hash's state field holds.
+// State is the state of a task, which says which collection has its ID. Its text is the value of
+// the state field of the task hash.
 type State int
 
-// The states of a task, in the numbering of the public API.
+// The states of a task, with the numbers of the public API.
 const (
 	StateActive State = iota + 1
 	StatePending
@@ -26,12 +30,12 @@ var stateNames = [...]string{
 	StateAggregating: "aggregating",
 }
 
-// States lists every state.
+// States returns all states.
 func States() []State {
 	return []State{StateActive, StatePending, StateScheduled, StateRetry, StateArchived, StateCompleted, StateAggregating}
 }
 
-// String is the state as it stands in the task hash.
+// String returns the text of the state in the task hash.
 func (s State) String() string {
 	if s < StateActive || int(s) >= len(stateNames) {
 		return fmt.Sprintf("State(%d)", int(s))
@@ -41,22 +45,21 @@ func (s State) String() string {
 
 // ParseState is the inverse of String.
 func ParseState(s string) (State, error) {
-	for _, st := range States() {
-		if stateNames[st] == s {
-			return st, nil
-		}
+	if i := slices.Index(stateNames[StateActive:], s); i >= 0 {
+		return StateActive + State(i), nil
 	}
-	return 0, fmt.Errorf("wire: %q is not a task state", s)
+	return 0, fmt.Errorf("wire: unknown task state %q", s)
 }
 
-// The fields of a task hash. Fields that are not listed belong to others and are left alone.
+// The fields of a task hash. Other fields belong to other libraries and are not changed.
 const (
 	FieldMessage      = "msg"
 	FieldState        = "state"
-	FieldPendingSince = "pending_since" // unix nanoseconds in decimal, only while pending
-	FieldUniqueKey    = "unique_key"    // only if the task holds a lock
+	FieldPendingSince = "pending_since" // Unix nanoseconds in decimal; only while pending
+	FieldUniqueKey    = "unique_key"    // only if the task holds a unique lock
 	FieldGroup        = "group"         // only if the task has a group
 	FieldResult       = "result"
-	FieldToken        = "token"   // ours: the fetch that took the task; only while active
-	FieldSettled      = "settled" // ours: the token of the attempt that ended last, or the name of its recovery
+	FieldToken        = "token"    // extension: the lease token; only while active
+	FieldPosition     = "position" // extension: of the ID in a long active list, counted from the tail
+	FieldSettled      = "settled"  // extension: the token of the last settled attempt, or the ID of its recovery
 )

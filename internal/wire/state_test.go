@@ -40,7 +40,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-func TestParseStateRefuses(t *testing.T) {
+func TestParseStateRejects(t *testing.T) {
 	for _, text := range []string{"", "Active", "active ", "deleted", "1", "State(0)"} {
 		if got, err := wire.ParseState(text); err == nil || got != 0 {
 			t.Errorf("ParseState(%q) = %v, %v; want 0 and an error", text, got, err)

@@ -12,64 +12,71 @@ import (
 type Attempt struct {
 	Message *wire.TaskMessage
 	Queue   string
-	Token   string // of the fetch that took the task
+	Token   string // of the fetch that returned the task
 	Retried int    // failed attempts before this one
-	Value   any    // the public package's own, set before the handler runs
-	Lease   any    // the public package's own, set with Value, where tasks are taken by hand
+	Value   any    // owned by the public package; set before the handler runs
+	Lease   any    // owned by the public package; set with Value, only with a receiver
 
 	Started  time.Time
-	Wait     time.Duration // in pending; less than 0 if that is not known; only for an Observer
-	Deadline time.Time     // when the context ends; zero until the handler runs
+	Wait     time.Duration // time in pending; negative if unknown; only for an Observer
+	Deadline time.Time     // when the context ends; zero before the handler runs
 
-	pump     *Pump
-	number   uint64 // in the order of the fetches
-	index    int    // in the pump's list of open attempts; noIndex where it is not in it
-	progress atomic.Int32
-	leased   int64        // when its fetch was sent, as uptime
-	extended atomic.Int64 // when its lease was last extended, as uptime; 0: it was not
-	endedAt  atomic.Int64 // when its context was canceled, as uptime; 0: it was not
-	lost     atomic.Bool  // Redis said that another holds the task now
-	lossTold atomic.Bool  // to the Observer
-	fate     atomic.Int32 // a wire.Fate: what whoever canceled it wants to become of the task
+	fetcher       *Fetcher
+	number        uint64 // in the order of the fetches
+	index         int    // in lane.open; noIndex if not in it
+	progress      atomic.Int32
+	expires       atomic.Int64 // when its lease ends unless it is extended, as uptime; 0: unknown
+	canceledAt    atomic.Int64 // when its context was canceled, as uptime; 0: never
+	lost          atomic.Bool  // Redis reported that the lease is no longer held
+	lossReported  atomic.Bool  // to the Observer
+	cancelOutcome atomic.Int32 // a wire.CancelOutcome: the outcome requested with the cancellation
 
 	context    taskContext
-	stack      []byte // where the handler called runtime.Goexit
+	stack      []byte                 // of a handler that called runtime.Goexit
+	result     atomic.Pointer[result] // nil: none was written
 	settlement rdb.Settlement
 	tries      int // of the settlement
 
-	expires  atomic.Int64  // when its lease ends, as uptime; where tasks are taken by hand, and 0 if that is not known
-	answered chan struct{} // closed when Redis has answered for the settlement; nil unless tasks are taken by hand
+	replied chan struct{} // closed when Redis replied to the settlement; nil without a receiver
 }
 
-// The progress of an attempt. Whoever moves it on from running decides its outcome: the handler's goroutine, the watch over stuck
-// handlers, or the shutdown.
+// The progress of an attempt. The first to move it from running to decided determines the outcome:
+// the handler's goroutine, the check for stuck handlers, or the shutdown.
 const (
 	running int32 = iota
 	decided
 )
 
-// decide claims the right to settle the attempt; only the first caller gets it.
-func (a *Attempt) decide() bool { return a.progress.CompareAndSwap(running, decided) }
+// decide claims the right to settle the attempt. It reports true only for the first caller.
+func (a *Attempt) decide() bool {
+	if !a.progress.CompareAndSwap(running, decided) {
+		return false
+	}
+	a.settlement.Result = a.takeResult()
+	return true
+}
 
-// started is the moment that uptime counts from.
+// started is the origin of uptime.
 var started = time.Now()
 
-// uptime is a moment as the nanoseconds since the process started, which no change of the wall clock moves. It is never 0.
+// uptime returns the nanoseconds since the process started. It is monotonic and never 0.
 func uptime() int64 { return max(int64(time.Since(started)), 1) }
 
-// since returns how long ago a moment of uptime was.
+// since returns the time since a value of uptime.
 func since(at int64) time.Duration { return time.Duration(uptime() - at) }
 
-// leaseAge returns how long ago the lease was set or extended last.
-func (a *Attempt) leaseAge() time.Duration {
-	if at := a.extended.Load(); at != 0 {
-		return since(at)
-	}
-	return since(a.leased)
+// mustSettle reports whether the pool has to settle the attempt, and so extends its lease until
+// then. A lease that a caller of Receive holds may outlive the pool.
+func (a *Attempt) mustSettle() bool { return a.replied == nil || a.progress.Load() != running }
+
+// canWait reports whether the outcome can be sent a moment later: no caller waits for it, and no
+// other task.
+func (a *Attempt) canWait() bool {
+	return a.settlement.Outcome == rdb.Done && a.settlement.Lock == "" && a.replied == nil
 }
 
 // Cancel ends the attempt's context with a cause.
 func (a *Attempt) Cancel(cause error) {
-	a.endedAt.CompareAndSwap(0, uptime())
+	a.canceledAt.CompareAndSwap(0, uptime())
 	a.context.cancel(cause)
 }

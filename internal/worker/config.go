@@ -8,22 +8,16 @@ import (
 	"github.com/asynq-go/asynq/internal/rdb"
 )
 
-// Broker is what the workers need of rdb.Broker.
+// Broker is the part of rdb.Broker that workers use.
 type Broker interface {
-	Turn(ctx context.Context, t *rdb.Turn)
+	RoundTrip(ctx context.Context, t *rdb.RoundTrip)
 	Waiting(ctx context.Context, queues []string) ([]string, error)
 	PassMarker(ctx context.Context, queue string) error
+	WriteResults(ctx context.Context, writes []*rdb.ResultWrite)
 	Extend(ctx context.Context, queue string, lease time.Duration, tasks []rdb.Held)
 }
 
-// Waiter is what a pump needs of rdb.Waiter.
-type Waiter interface {
-	Wait(ctx context.Context, queues []string, timeout time.Duration) (string, error)
-	Rouse(ctx context.Context) error
-	Close()
-}
-
-// Config says what to run, and how.
+// Config configures a Pool.
 type Config struct {
 	Broker Broker
 	Log    *slog.Logger
@@ -31,33 +25,35 @@ type Config struct {
 	Concurrency   int            // slots, at least 1
 	Queues        map[string]int // weight or, if Strict, priority
 	Strict        bool
-	MaxActive     map[string]int // per queue, on all servers together; none: any number
+	MaxActive     map[string]int // active tasks per queue, of all servers together; absent: no limit
 	Lease         time.Duration
 	Grace         time.Duration // how long a handler keeps its slot after its context ended
-	CheckInterval time.Duration // how often to look for tasks from processes that leave no marker
+	CheckInterval time.Duration // how often to check empty queues for tasks that left no marker
 	TokenPrefix   string        // unique to this server
-	WorkersLead   bool          // workers make turns, too: off where a test makes each
+	InlineFlush   bool          // workers may make round trips; off where a test makes each one
 
-	Hand *HandConfig // set where tasks are taken by hand, and nobody handles them
+	Receiver *ReceiverConfig // set if callers receive tasks instead of handlers
 
 	Callbacks
 }
 
-// HandConfig is what a pool needs whose tasks are taken by hand: queues can be any, and their pumps begin when they are named first.
-type HandConfig struct {
-	Lane      func(queue string) string // names the queue's lane
-	NewWaiter func(queue string) Waiter // for the lane of a queue
-	Begin     func(p *Pump)             // lets the loops of a pump run
+// ReceiverConfig is the additional configuration of a pool whose tasks are received by callers. Its
+// fetchers are created on demand, when a caller first names a queue of their lane.
+type ReceiverConfig struct {
+	Lane      func(queue string) string     // returns the name of the queue's lane
+	NewWaiter func(queue string) rdb.Waiter // for the lane of a queue
+	Start     func(f *Fetcher)              // starts the loops of a fetcher
+	Stop      func(f *Fetcher)              // stops them
 }
 
-// Callbacks lead to the user's code. Each may panic.
+// Callbacks lead to user code. Each may panic, unless the field says that it is internal.
 type Callbacks struct {
 	BaseContext func() context.Context
-	Prepare     func(a *Attempt) // before the attempt is given to a worker; not user code
+	Prepare     func(a *Attempt) // internal: called before the attempt runs
 	Handle      func(ctx context.Context, a *Attempt) error
 	OnError     func(ctx context.Context, a *Attempt, err error) // may be nil
 	IsFailure   func(err error) bool
 	RetryDelay  func(a *Attempt, err error) time.Duration
-	Delayed     func(queue string, delay time.Duration) // a task waits for a retry in a queue; not user code
+	Delayed     func(queue string, delay time.Duration) // internal: a task of the queue waits for a retry
 	Observer    *Observer                               // may be nil
 }

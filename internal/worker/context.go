@@ -9,29 +9,31 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// taskContext is the context that a handler gets. It ends at the attempt's deadline, or when the attempt is canceled.
+// taskContext is the context of a handler. It ends at the attempt's deadline, or when the attempt
+// is canceled.
 //
-// It is part of the attempt, and makes the real, cancelable context only when somebody wants to know of its end: most handlers of
-// short tasks never do, and a timer, a channel and eight allocations a task would be the largest part of what a task costs.
+// It is part of the attempt, and creates the real, cancelable context only when code needs Done or
+// an end: most handlers of short tasks never do, and a timer, a channel and eight allocations would
+// be the largest part of the cost of a task.
 type taskContext struct {
 	base    context.Context
 	attempt *Attempt
 
 	real  atomic.Pointer[realContext]
-	mu    sync.Mutex // held while real is made
-	over  bool       // the handler returned, or the attempt was canceled
-	cause error      // why, if it was canceled
+	mu    sync.Mutex // held while real is created
+	ended bool       // the handler returned, or the attempt was canceled
+	cause error      // of a cancellation
 }
 
-// realContext is a standard context with what ends it.
+// realContext is a standard context with its cancel functions.
 type realContext struct {
 	context.Context
 	cancel context.CancelCauseFunc
 	stop   context.CancelFunc
 }
 
-// begin gives the context its base. The attempt may have been canceled before.
-func (c *taskContext) begin(base context.Context, a *Attempt) *taskContext {
+// start sets the base context. The attempt may have been canceled before.
+func (c *taskContext) start(base context.Context, a *Attempt) *taskContext {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.base, c.attempt = base, a
@@ -40,7 +42,7 @@ func (c *taskContext) begin(base context.Context, a *Attempt) *taskContext {
 
 var _ context.Context = (*taskContext)(nil)
 
-// Deadline returns when the context ends at the latest.
+// Deadline returns the attempt's deadline, or that of the base context if it is earlier.
 func (c *taskContext) Deadline() (time.Time, bool) {
 	own := c.attempt.Deadline
 	if of, ok := c.base.Deadline(); ok && (own.IsZero() || of.Before(own)) {
@@ -52,35 +54,35 @@ func (c *taskContext) Deadline() (time.Time, bool) {
 // Done returns the channel that is closed when the context ends.
 func (c *taskContext) Done() <-chan struct{} { return c.make().Done() }
 
-// Err says why the context ended, nil while it has not.
+// Err returns why the context ended, or nil if it has not.
 func (c *taskContext) Err() error {
 	if r := c.real.Load(); r != nil {
 		return r.Err()
 	}
-	if end, ok := c.Deadline(); ok && !time.Now().Before(end) || c.base.Err() != nil || c.isOver() {
+	if end, ok := c.Deadline(); ok && !time.Now().Before(end) || c.base.Err() != nil || c.hasEnded() {
 		return c.make().Err()
 	}
 	return nil
 }
 
-// Value returns the attempt for its key, and the base context's values for all others.
+// Value returns the attempt for its key, and the values of the base context for all others.
 func (c *taskContext) Value(key any) any {
 	if key == (attemptKey{}) {
 		return c.attempt
 	}
 	if r := c.real.Load(); r != nil {
-		return r.Value(key) // what the standard library looks up there to link contexts without a goroutine, too
+		return r.Value(key) // also the key that the standard library uses to link contexts without a goroutine
 	}
 	return c.base.Value(key)
 }
 
-func (c *taskContext) isOver() bool {
+func (c *taskContext) hasEnded() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.over
+	return c.ended
 }
 
-// make returns the real context, and makes it if nobody asked before.
+// make returns the real context, and creates it on the first call.
 func (c *taskContext) make() *realContext {
 	if r := c.real.Load(); r != nil {
 		return r
@@ -95,18 +97,18 @@ func (c *taskContext) make() *realContext {
 	if !c.attempt.Deadline.IsZero() {
 		r.Context, r.stop = context.WithDeadline(r.Context, c.attempt.Deadline)
 	}
-	if c.over {
+	if c.ended {
 		r.end(c.cause)
 	}
 	c.real.Store(r)
 	return r
 }
 
-// cancel ends the context with a cause; nil, when the handler returned.
+// cancel ends the context with a cause, which is nil when the handler returned.
 func (c *taskContext) cancel(cause error) {
 	c.mu.Lock()
-	if !c.over {
-		c.over, c.cause = true, cause
+	if !c.ended {
+		c.ended, c.cause = true, cause
 	}
 	r := c.real.Load()
 	c.mu.Unlock()
@@ -124,32 +126,19 @@ func (r *realContext) end(cause error) {
 
 type attemptKey struct{}
 
-// FromContext returns the attempt that a handler's context belongs to, nil for other contexts.
+// FromContext returns the attempt of a handler's context, or nil for other contexts.
 func FromContext(ctx context.Context) *Attempt {
 	a, _ := ctx.Value(attemptKey{}).(*Attempt)
 	return a
 }
 
-// attemptContext carries an attempt, and does not end with it.
-type attemptContext struct {
-	context.Context
-	attempt *Attempt
-}
-
-// Value returns the attempt for its key, and the base context's values for all others.
-func (c *attemptContext) Value(key any) any {
-	if key == (attemptKey{}) {
-		return c.attempt
-	}
-	return c.Context.Value(key)
-}
-
-// ContextFor returns a context that belongs to a task that this server does not run.
+// ContextFor returns a context for a task that this server does not process.
 func ContextFor(base context.Context, queue string, msg *wire.TaskMessage) context.Context {
-	return &attemptContext{Context: base, attempt: &Attempt{Message: msg, Queue: queue, Retried: msg.Retried}}
+	return context.WithValue(base, attemptKey{}, &Attempt{Message: msg, Queue: queue, Retried: msg.Retried})
 }
 
-// detached returns a context that carries the attempt and the base context's values, and does not end with the handler's.
+// detached returns a context with the attempt and the values of the base context that does not end
+// with the handler's context.
 func (a *Attempt) detached() context.Context {
 	a.context.mu.Lock()
 	base := a.context.base
@@ -157,5 +146,5 @@ func (a *Attempt) detached() context.Context {
 	if base == nil { // the handler never ran
 		base = context.Background()
 	}
-	return &attemptContext{Context: context.WithoutCancel(base), attempt: a}
+	return context.WithValue(context.WithoutCancel(base), attemptKey{}, a)
 }

@@ -17,10 +17,10 @@ var errCause = errors.New("the cause")
 
 type testKey struct{}
 
-// begin returns the context of an attempt whose handler runs.
-func begin(base context.Context, deadline time.Time) (*Attempt, *taskContext) {
+// newRunningContext returns an attempt whose handler runs, and its context.
+func newRunningContext(base context.Context, deadline time.Time) (*Attempt, *taskContext) {
 	a := &Attempt{Deadline: deadline, Message: &wire.TaskMessage{}}
-	return a, a.context.begin(base, a)
+	return a, a.context.start(base, a)
 }
 
 func isDone(ctx context.Context) bool {
@@ -45,7 +45,7 @@ func mustHaveEnded(ctx context.Context, t *testing.T, err, cause error) {
 	}
 }
 
-func mustGoOn(ctx context.Context, t *testing.T) {
+func mustContinue(ctx context.Context, t *testing.T) {
 	t.Helper()
 	if err := ctx.Err(); err != nil {
 		t.Errorf("Err is %v", err)
@@ -69,14 +69,14 @@ func TestContextDeadline(t *testing.T) {
 	}{
 		{"none", context.Background(), time.Time{}, time.Time{}},
 		{"own", context.Background(), early, early},
-		{"the base's", within(late), time.Time{}, late},
-		{"own before the base's", within(late), early, early},
-		{"the base's before the own", within(early), late, early},
+		{"deadline of the base", within(late), time.Time{}, late},
+		{"own deadline before that of the base", within(late), early, early},
+		{"deadline of the base before the own", within(early), late, early},
 	} {
-		_, ctx := begin(c.base, c.own)
-		for _, asked := range []string{"before", "after"} {
+		_, ctx := newRunningContext(c.base, c.own)
+		for _, sent := range []string{"before", "after"} {
 			if got, ok := ctx.Deadline(); !got.Equal(c.want) || ok == c.want.IsZero() {
-				t.Errorf("%s: deadline %v, %v %s the real context was made", c.name, got, ok, asked)
+				t.Errorf("%s: deadline %v, %v %s the real context was created", c.name, got, ok, sent)
 			}
 			ctx.Done()
 		}
@@ -90,10 +90,10 @@ func TestContextEndsAtItsDeadline(t *testing.T) {
 			func(context.Context) {},
 			func(ctx context.Context) { ctx.Done() },
 		} {
-			_, ctx := begin(context.Background(), time.Now().Add(time.Minute))
+			_, ctx := newRunningContext(context.Background(), time.Now().Add(time.Minute))
 			ask(ctx)
 			time.Sleep(time.Minute - 1)
-			mustGoOn(ctx, t)
+			mustContinue(ctx, t)
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			mustHaveEnded(ctx, t, context.DeadlineExceeded, context.DeadlineExceeded)
@@ -104,13 +104,13 @@ func TestContextEndsAtItsDeadline(t *testing.T) {
 }
 
 func TestContextEndsWithItsBase(t *testing.T) {
-	for _, asked := range []bool{false, true} {
+	for _, sent := range []bool{false, true} {
 		base, cancel := context.WithCancelCause(context.Background())
-		_, ctx := begin(base, time.Time{})
-		if asked {
+		_, ctx := newRunningContext(base, time.Time{})
+		if sent {
 			ctx.Done()
 		}
-		mustGoOn(ctx, t)
+		mustContinue(ctx, t)
 		cancel(errCause)
 		mustHaveEnded(ctx, t, context.Canceled, errCause)
 	}
@@ -118,15 +118,15 @@ func TestContextEndsWithItsBase(t *testing.T) {
 
 func TestContextIsCanceled(t *testing.T) {
 	ask := map[string]func(ctx context.Context){
-		"nothing was asked":    func(context.Context) {},
-		"Done was asked for":   func(ctx context.Context) { ctx.Done() },
-		"Err was asked for":    func(ctx context.Context) { _ = ctx.Err() },
-		"values were asked of": func(ctx context.Context) { ctx.Value(testKey{}) },
+		"nothing was called": func(context.Context) {},
+		"Done was called":    func(ctx context.Context) { ctx.Done() },
+		"Err was called":     func(ctx context.Context) { _ = ctx.Err() },
+		"Value was called":   func(ctx context.Context) { ctx.Value(testKey{}) },
 	}
 	for name, ask := range ask {
 		t.Run(name, func(t *testing.T) {
 			for _, deadline := range []time.Time{{}, time.Now().Add(time.Hour)} {
-				a, ctx := begin(context.Background(), deadline)
+				a, ctx := newRunningContext(context.Background(), deadline)
 				ask(ctx)
 				a.Cancel(errCause)
 				mustHaveEnded(ctx, t, context.Canceled, errCause)
@@ -138,20 +138,20 @@ func TestContextIsCanceled(t *testing.T) {
 	}
 }
 
-func TestContextIsCanceledBeforeItBegins(t *testing.T) {
+func TestContextCanceledBeforeStart(t *testing.T) {
 	a := &Attempt{Message: &wire.TaskMessage{}}
 	a.Cancel(errCause)
-	ctx := a.context.begin(context.Background(), a)
+	ctx := a.context.start(context.Background(), a)
 	mustHaveEnded(ctx, t, context.Canceled, errCause)
-	if a.endedAt.Load() == 0 {
-		t.Error("when it ended is not known")
+	if a.canceledAt.Load() == 0 {
+		t.Error("the time of the cancellation was not recorded")
 	}
 }
 
 func TestContextEndsWithTheHandler(t *testing.T) {
-	for _, asked := range []bool{false, true} {
-		_, ctx := begin(context.Background(), time.Now().Add(time.Hour))
-		if asked {
+	for _, sent := range []bool{false, true} {
+		_, ctx := newRunningContext(context.Background(), time.Now().Add(time.Hour))
+		if sent {
 			ctx.Done()
 		}
 		ctx.cancel(nil)
@@ -159,10 +159,10 @@ func TestContextEndsWithTheHandler(t *testing.T) {
 	}
 }
 
-// Whoever comes first, the handler's question or the cancellation: the context ends, with the cause.
-func TestContextIsCanceledWhileItIsMade(t *testing.T) {
+// The context is canceled with the cause in either order of Done and Cancel.
+func TestContextCanceledDuringCreation(t *testing.T) {
 	for range 500 {
-		a, ctx := begin(context.Background(), time.Now().Add(time.Hour))
+		a, ctx := newRunningContext(context.Background(), time.Now().Add(time.Hour))
 		var both sync.WaitGroup
 		both.Go(func() { a.Cancel(errCause) })
 		both.Go(func() { <-ctx.Done() })
@@ -178,16 +178,16 @@ func TestContextIsCanceledWhileItIsMade(t *testing.T) {
 }
 
 func TestContextValues(t *testing.T) {
-	a, ctx := begin(context.WithValue(context.Background(), testKey{}, "value"), time.Time{})
-	for _, asked := range []string{"before", "after"} {
+	a, ctx := newRunningContext(context.WithValue(context.Background(), testKey{}, "value"), time.Time{})
+	for _, sent := range []string{"before", "after"} {
 		if got := ctx.Value(testKey{}); got != "value" {
-			t.Errorf("value %v %s the real context was made", got, asked)
+			t.Errorf("value %v %s the real context was created", got, sent)
 		}
 		if FromContext(ctx) != a {
-			t.Errorf("another attempt %s the real context was made", asked)
+			t.Errorf("wrong attempt %s the real context was created", sent)
 		}
 		if FromContext(context.WithValue(ctx, testKey{}, 1)) != a {
-			t.Errorf("another attempt in a child %s the real context was made", asked)
+			t.Errorf("wrong attempt in a child %s the real context was created", sent)
 		}
 		ctx.Done()
 	}
@@ -197,15 +197,16 @@ func TestContextValues(t *testing.T) {
 	}
 }
 
-// contextGoroutines counts the goroutines that the standard library has started to link contexts.
+// contextGoroutines returns the number of goroutines that the standard library started to link
+// contexts.
 func contextGoroutines() int {
 	stacks := make([]byte, 1<<20)
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "created by context.")
 }
 
-// The standard library links contexts that it knows without a goroutine, and ours must not cost one either.
+// The standard library links its own contexts without a goroutine. The same must be true for ours.
 func TestChildContexts(t *testing.T) {
-	a, ctx := begin(context.Background(), time.Now().Add(time.Hour))
+	a, ctx := newRunningContext(context.Background(), time.Now().Add(time.Hour))
 	before := contextGoroutines()
 	first, cancelFirst := context.WithCancel(ctx)
 	defer cancelFirst()
@@ -217,24 +218,24 @@ func TestChildContexts(t *testing.T) {
 	}
 	cancelUnused()
 	mustHaveEnded(unused, t, context.Canceled, context.Canceled)
-	mustGoOn(ctx, t)
+	mustContinue(ctx, t)
 	a.Cancel(errCause)
 	mustHaveEnded(first, t, context.Canceled, errCause)
 	mustHaveEnded(second, t, context.Canceled, errCause)
 }
 
-func TestContextsApartFromTheHandlers(t *testing.T) {
-	a, ctx := begin(context.WithValue(context.Background(), testKey{}, "value"), time.Time{})
+func TestDetachedContexts(t *testing.T) {
+	a, ctx := newRunningContext(context.WithValue(context.Background(), testKey{}, "value"), time.Time{})
 	detached := a.detached()
 	ctx.cancel(nil)
-	mustGoOn(detached, t)
+	mustContinue(detached, t)
 	if FromContext(detached) != a || detached.Value(testKey{}) != "value" {
-		t.Error("the detached context carries something else")
+		t.Error("the detached context has a wrong value")
 	}
 
 	never := &Attempt{Message: &wire.TaskMessage{}}
 	if FromContext(never.detached()) != never {
-		t.Error("an attempt whose handler never ran is not in its detached context")
+		t.Error("the detached context of an attempt whose handler never ran lacks the attempt")
 	}
 
 	msg := &wire.TaskMessage{ID: "id", Retried: 3}
@@ -244,20 +245,20 @@ func TestContextsApartFromTheHandlers(t *testing.T) {
 	}
 }
 
-// The context of a handler that does not wait for its end costs nothing.
-func TestContextThatNobodyAsksAllocatesNothing(t *testing.T) {
-	p := oneQueue(t, 1).pump
-	p.cfg.Handle = func(ctx context.Context, a *Attempt) error {
+// The context of a handler that does not use Done must not allocate.
+func TestUnusedContextDoesNotAllocate(t *testing.T) {
+	f := oneQueue(t, 1).fetcher
+	f.cfg.Handle = func(ctx context.Context, a *Attempt) error {
 		ctx.Deadline()
 		if FromContext(ctx) != a {
-			t.Error("another attempt")
+			t.Error("wrong attempt")
 		}
 		return ctx.Err()
 	}
 	a := &Attempt{}
 	allocations := testing.AllocsPerRun(1000, func() {
 		*a = Attempt{Message: a.Message, Deadline: time.Now().Add(time.Hour)}
-		if err := p.perform(a); err != nil {
+		if err := f.perform(a); err != nil {
 			t.Error(err)
 		}
 	})

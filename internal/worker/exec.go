@@ -1,36 +1,113 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// process leads one attempt through its life: its context, the handler, the outcome. It returns one to go on with, or nil.
-func (p *Pump) process(a *Attempt) (next *Attempt) {
+// This file is the life of a task in this process, from its fetch to its outcome. The next round
+// trip sends the outcome, and lane.close is the last step.
+
+// decode turns the tasks of a fetch that was sent at a time, as uptime, into attempts.
+func (f *Fetcher) decode(in *fetch, sent int64) {
+	if len(in.call.Tasks) == 0 {
+		return
+	}
+	in.tasks = slices.Grow(in.tasks, len(in.call.Tasks))
+	for _, task := range in.call.Tasks {
+		a, err := f.newAttempt(in, task, sent)
+		if err == nil {
+			in.tasks = append(in.tasks, a)
+			continue
+		}
+		f.cfg.Log.Error("archived a task with an unreadable message", "queue", a.Queue, "task", task.ID, "error", err)
+		f.notifyEnded(a, err)
+		in.unreadable = append(in.unreadable, a)
+	}
+}
+
+// newAttempt returns the attempt for a fetched task. If the message cannot be decoded, its outcome
+// is decided.
+func (f *Fetcher) newAttempt(in *fetch, task rdb.Fetched, sent int64) (*Attempt, error) {
+	a := &Attempt{Queue: in.call.Queue, Token: in.call.Token, Started: time.Now(), Wait: task.Wait, fetcher: f}
+	a.settlement = rdb.Settlement{Queue: a.Queue, ID: task.ID, Token: a.Token}
+	a.expires.Store(sent + int64(f.cfg.Lease))
+	msg, err := wire.DecodeTaskMessage(task.Message)
+	if err == nil && msg.ID != task.ID {
+		err = errors.New("the message belongs to task " + strconv.Quote(msg.ID))
+	}
+	if err != nil {
+		a.Message = &wire.TaskMessage{ID: task.ID, Queue: a.Queue}
+		a.settlement.Outcome = rdb.Archive
+		a.decide()
+		return a, err
+	}
+	a.prepare(msg)
+	return a, nil
+}
+
+// prepare completes an attempt for a task.
+func (a *Attempt) prepare(msg *wire.TaskMessage) {
+	a.Message, a.Retried = msg, msg.Retried
+	a.settlement.Lock = msg.UniqueKey
+	a.Deadline = deadline(a.Started, msg.Timeout, msg.Deadline)
+	if a.fetcher.cfg.Receiver != nil {
+		a.replied = make(chan struct{})
+		a.context.start(context.Background(), a)
+	}
+	a.fetcher.cfg.Prepare(a)
+}
+
+// deadline returns when an attempt that starts now must end: after the task's timeout or at its
+// deadline, whichever is first. It returns the zero time if the task has neither.
+func deadline(start time.Time, timeout, deadline int64) time.Time {
+	var t time.Time
+	if timeout > 0 {
+		t = start.Add(time.Duration(min(timeout, maxTimeout)) * time.Second)
+	}
+	if deadline != 0 { // negative before 1970
+		if d := time.Unix(deadline, 0); t.IsZero() || d.Before(t) {
+			t = d
+		}
+	}
+	return t
+}
+
+// maxTimeout is the longest timeout in seconds that fits into a time.Duration: 292 years.
+const maxTimeout = (1<<63 - 1) / int64(time.Second)
+
+// process runs one attempt: its context, the handler, the outcome. It returns the attempt to run
+// next, or nil.
+func (f *Fetcher) process(a *Attempt) (next *Attempt) {
+	f.starting.Add(-1)
 	ended := false
 	defer func() {
 		if ended {
 			return
 		}
-		// The handler called runtime.Goexit, and nothing can stop this goroutine from ending: another takes its place.
+		// The handler called runtime.Goexit, which always ends this goroutine: start another in its
+		// place.
 		go func() {
-			p.pool.serve(p.conclude(a, &PanicError{Stack: a.stack}))
+			f.pool.serve(f.conclude(a, &PanicError{Stack: a.stack}))
 		}()
 	}()
-	p.tellStarted(a)
-	err := p.perform(a)
+	f.notifyStarted(a)
+	err := f.perform(a)
 	ended = true
-	return p.conclude(a, err)
+	return f.conclude(a, err)
 }
 
-// perform runs the handler under its context. A panic becomes an error.
-func (p *Pump) perform(a *Attempt) (err error) {
+// perform runs the handler with its context. It turns a panic into an error.
+func (f *Fetcher) perform(a *Attempt) (err error) {
 	returned := false
 	defer func() {
 		if returned {
@@ -41,124 +118,184 @@ func (p *Pump) perform(a *Attempt) (err error) {
 			err = &PanicError{Value: v, Stack: stack}
 			return
 		}
-		a.stack = stack // Goexit
+		a.stack = stack // runtime.Goexit
 	}()
-	base := p.cfg.BaseContext()
+	base := f.cfg.BaseContext()
 	if base == nil {
 		returned = true
 		return errNoContext
 	}
-	ctx := a.context.begin(base, a)
+	ctx := a.context.start(base, a)
 	defer ctx.cancel(nil)
-	if err = ctx.Err(); err == nil { // the task's deadline may have passed while it waited
-		if err = p.cfg.Handle(ctx, a); err != nil {
-			_ = err.Error() // the user's code too: where err holds a nil pointer, it panics here rather than in the settlement
+	if err = ctx.Err(); err == nil { // the deadline may have passed while the task was pending
+		if err = f.cfg.Handle(ctx, a); err != nil {
+			_ = err.Error() // user code: if err holds a nil pointer, it panics here rather than in the settlement
 		}
 	}
 	returned = true
 	return err
 }
 
-// deadline returns when an attempt that starts now must end: after the task's timeout or at its deadline, whichever is first;
-// zero if it has neither.
-func deadline(start time.Time, timeout, deadline int64) time.Time {
-	var t time.Time
-	if timeout > 0 {
-		t = start.Add(time.Duration(min(timeout, maxTimeout)) * time.Second)
-	}
-	if deadline != 0 { // before 1970 it is below zero, and long over
-		if d := time.Unix(deadline, 0); t.IsZero() || d.Before(t) {
-			t = d
-		}
-	}
-	return t
-}
-
-// maxTimeout keeps a timeout in seconds within what a time.Duration can hold: 292 years.
-const maxTimeout = (1<<63 - 1) / int64(time.Second)
-
-// conclude decides the outcome of an attempt whose handler ended, unless somebody else did before. If a turn is to be made for it, this
-// goroutine makes it. It returns an attempt to go on with, or nil.
-func (p *Pump) conclude(a *Attempt, err error) (next *Attempt) {
+// conclude decides the outcome of an attempt whose handler returned, unless it was decided before.
+// It makes the round trip for it if one should start now. It returns the attempt to run next, or
+// nil.
+func (f *Fetcher) conclude(a *Attempt, err error) (next *Attempt) {
 	if !a.decide() {
-		return nil // given up as stuck, or by the shutdown: the slot is free already
+		return nil // decided as stuck or by the shutdown, which also freed the slot
 	}
-	if p.settle(a, err) {
-		return p.lead()
+	if f.settle(a, err) {
+		return f.flushInline()
 	}
 	return nil
 }
 
-// settle frees the slot and hands the outcome to the next turn. It reports whether one is to be made for it. The caller has decided the
-// attempt.
-func (p *Pump) settle(a *Attempt, err error) bool {
+// settle frees the slot and adds the outcome to those to settle. It reports whether a round trip
+// should start for it. The caller has called decide.
+func (f *Fetcher) settle(a *Attempt, err error) bool {
 	if a.lost.Load() {
-		p.cfg.Log.Warn("the outcome of a task is dropped, because its lease was lost",
+		f.cfg.Log.Warn("outcome dropped: lease lost",
 			"queue", a.Queue, "task", a.Message.ID, "type", a.Message.Type, "error", err)
-		p.tellEnded(a, Lost, err)
-		p.slots.release(1)
-		p.forget(a)
+		a.settlement.Outcome = rdb.Lost
+		f.notifyEnded(a, err)
+		f.pool.slots.release(1)
+		f.drop(a)
 		return false
 	}
-	p.outcome(a, err)
-	p.tellEnded(a, endingOf(&a.settlement, err), err)
-	p.slots.release(1)
-	return p.add(a)
+	f.decideOutcome(a, err)
+	f.notifyEnded(a, err)
+	f.pool.slots.release(1)
+	return f.addFinished(a)
 }
 
-// forget closes an attempt without an outcome.
-func (p *Pump) forget(a *Attempt) {
-	p.mu.Lock()
-	p.unregister(a)
-	p.mu.Unlock()
-	p.signal()
+// drop closes an attempt without an outcome.
+func (f *Fetcher) drop(a *Attempt) {
+	f.mu.Lock()
+	f.lane.unregister(a)
+	f.mu.Unlock()
+	notify(f.pool.drained)
+	f.signal()
 }
 
-// abort gives back the tasks of all handlers that still run, the one that was taken first to be run first.
-func (p *Pump) abort() {
-	var aborted []*Attempt
-	p.each((*Attempt).decide, func(a *Attempt) { aborted = append(aborted, a) })
-	slices.SortFunc(aborted, func(a, b *Attempt) int { return cmp.Compare(b.number, a.number) })
-	for _, a := range aborted {
-		p.cfg.Log.Warn("a task did not finish before the shutdown and is given back", "queue", a.Queue, "task", a.Message.ID, "type", a.Message.Type)
-		a.settlement.Outcome = rdb.Requeue
-		p.tellEnded(a, Returned, ErrServerClosed)
-		p.finish(a)
-		a.Cancel(ErrServerClosed)
+// decideOutcome turns the result of a handler into a settlement. The methods of an error are user
+// code and may panic.
+func (f *Fetcher) decideOutcome(a *Attempt, err error) {
+	if err == nil {
+		f.succeed(a)
+		return
 	}
-}
-
-// WatchStuck gives up handlers that go on for longer than Grace after their context ended: their slot is freed and their task fails
-// with the context's error. It is the tick of a loop of its own.
-func (p *Pump) WatchStuck(context.Context) (time.Duration, error) {
-	now := time.Now()
-	p.each(func(a *Attempt) bool { return a.overdue(now, p.cfg.Grace) && a.decide() }, func(a *Attempt) {
-		cause := context.DeadlineExceeded
-		if a.endedAt.Load() != 0 {
-			cause = context.Canceled
-		}
-		p.cfg.Log.Error("a handler is stuck: it goes on after its context ended, and is given up",
-			"queue", a.Queue, "task", a.Message.ID, "type", a.Message.Type, "started", a.Started, "grace", p.cfg.Grace, "cause", cause)
-		go func() { // an ErrorHandler that blocks must not end the watch
-			if p.settle(a, errors.Join(ErrStuck, cause)) {
-				p.signal()
-			}
-		}()
-	})
-	return min(max(p.cfg.Grace/4, 10*time.Millisecond), time.Second), nil
-}
-
-// overdue reports whether the attempt's context ended longer than grace ago.
-func (a *Attempt) overdue(now time.Time, grace time.Duration) bool {
-	if a.progress.Load() != running {
-		return false
+	before, retried := a.settlement, a.Message.Retried
+	if f.safely("the handler's error", a, func() { f.fail(a, err) }) {
+		return
 	}
-	if at := a.endedAt.Load(); at != 0 && since(at) > grace {
+	a.settlement, a.Message.Retried = before, retried
+	f.fail(a, &PanicError{Value: fmt.Sprintf("error of type %T with methods that panic", err), Stack: debug.Stack()})
+}
+
+// fail decides the outcome of an attempt that ended with an error.
+func (f *Fetcher) fail(a *Attempt, err error) {
+	s, msg := &a.settlement, a.Message
+	// returned is the error that the handler returned. It is nil after a panic, whose value must
+	// not select an outcome.
+	returned := err
+	if panicked, ok := err.(*PanicError); ok { //nolint:errorlint // Ours, not one that the handler returned wrapped.
+		f.cfg.Log.Error("handler panicked",
+			"queue", a.Queue, "task", msg.ID, "type", msg.Type, "error", err, "stack", string(panicked.Stack))
+		returned = nil
+	}
+	var request *RetryError
+	requested := errors.As(returned, &request)
+	if !(requested && request.Snooze) || errors.Is(returned, ErrSkipRetry) { // a snooze is not an error to report
+		f.notifyError(a, err)
+	}
+	failed := !(requested && request.Snooze) && f.isFailure(err)
+	canceled := wire.CancelOutcome(a.cancelOutcome.Load())
+	switch {
+	case errors.Is(returned, ErrRevokeTask):
+		s.Outcome = rdb.Revoke
+		return
+	case canceled == wire.CancelDelete:
+		s.Outcome = rdb.Discard
+		return
+	case canceled == wire.CancelArchive, errors.Is(returned, ErrSkipRetry), failed && msg.Retried >= msg.MaxRetry:
+		s.Outcome = rdb.Archive
+	case failed:
+		s.Outcome, s.Delay = rdb.Retry, f.delay(a, err, request)
+		msg.Retried++
+	default:
+		s.Outcome, s.Delay = rdb.Defer, f.delay(a, err, request)
+	}
+	msg.LastErr = strings.ToValidUTF8(err.Error(), "\uFFFD")
+	msg.LastFailedAt = time.Now().Unix()
+	f.encode(a)
+}
+
+// succeed decides the outcome of an attempt whose handler returned nil.
+func (f *Fetcher) succeed(a *Attempt) {
+	if a.Message.Retention <= 0 {
+		a.settlement.Outcome = rdb.Done
+		return
+	}
+	a.settlement.Outcome = rdb.Complete
+	a.settlement.Retention = a.Message.Retention
+	a.Message.CompletedAt = time.Now().Unix()
+	f.encode(a)
+}
+
+// encode writes the changed message to the settlement.
+func (f *Fetcher) encode(a *Attempt) {
+	b, err := a.Message.Encode()
+	if err != nil {
+		// A decoded message can be encoded again; only counters and the error text changed. So this
+		// is a bug, and it is best to keep the message that Redis has.
+		f.cfg.Log.Error("message not encoded, keeping the one in Redis", "queue", a.Queue, "task", a.Message.ID, "error", err)
+		a.settlement.Outcome = rdb.Archive
+		b = nil
+	}
+	a.settlement.Message = b
+}
+
+// notifyError calls the user's ErrorHandler.
+func (f *Fetcher) notifyError(a *Attempt, err error) {
+	if f.cfg.OnError == nil {
+		return
+	}
+	ctx := a.detached()
+	f.safely("ErrorHandler", a, func() { f.cfg.OnError(ctx, a, err) })
+}
+
+// isFailure calls the user's IsFailure. If that panics, the error counts as a failure.
+func (f *Fetcher) isFailure(err error) bool {
+	result := true
+	f.safely("IsFailure", nil, func() { result = f.cfg.IsFailure(err) })
+	return result
+}
+
+// fallbackDelay is the delay before the next attempt if the user's RetryDelayFunc panics.
+const fallbackDelay = time.Minute
+
+// delay returns the time until the next attempt: the handler's request, or the result of
+// RetryDelayFunc.
+func (f *Fetcher) delay(a *Attempt, err error, request *RetryError) time.Duration {
+	if request != nil {
+		return max(request.After, 0)
+	}
+	d := fallbackDelay
+	f.safely("RetryDelayFunc", a, func() { d = f.cfg.RetryDelay(a, err) })
+	return max(d, 0)
+}
+
+// safely calls a callback of the user. It logs a panic and reports false. a may be nil.
+func (f *Fetcher) safely(callback string, a *Attempt, fn func()) (ok bool) {
+	failure := SafeCall(fn)
+	if failure == nil {
 		return true
 	}
-	ended := a.Deadline
-	if a.Started.After(ended) { // the deadline had passed before: the attempt must have the time to find that out
-		ended = a.Started
+	var panicked *PanicError
+	errors.As(failure, &panicked)
+	args := []any{"callback", callback, "error", failure, "stack", string(panicked.Stack)}
+	if a != nil {
+		args = append(args, "queue", a.Queue, "task", a.Message.ID, "type", a.Message.Type)
 	}
-	return !a.Deadline.IsZero() && now.Sub(ended) > grace
+	f.cfg.Log.Error("callback panicked", args...)
+	return false
 }

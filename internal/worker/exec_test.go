@@ -22,7 +22,7 @@ func TestHandlersThatPanic(t *testing.T) {
 		{"an error", func() { panic(errTask) }, "panic: task failed"},
 		{"Goexit", runtime.Goexit, "panic: runtime.Goexit was called"},
 	} {
-		bubble(t, func(t *testing.T) {
+		synctestRun(t, func(t *testing.T) {
 			r := oneQueue(t, 1)
 			var ended context.Context
 			var reported error
@@ -33,29 +33,29 @@ func TestHandlersThatPanic(t *testing.T) {
 			}
 			r.cfg.OnError = func(_ context.Context, _ *Attempt, err error) { reported = err }
 			r.addSilently("q", "a")
-			r.settled()
+			r.drainWork()
 			if state, msg := r.state("q", "a"); state != "retry" || msg.Retried != 1 || msg.LastErr != c.text {
 				t.Errorf("%s: %s with %+v", c.name, state, msg)
 			}
 			if panicked := new(PanicError); !errors.As(reported, &panicked) || len(panicked.Stack) == 0 {
 				t.Errorf("%s: reported %v", c.name, reported)
 			}
-			r.mustLog(1, "a handler panicked", "task=a", "exec_test.go")
+			r.mustLog(1, "handler panicked", "task=a", "exec_test.go")
 			if ended.Err() == nil {
-				t.Errorf("%s: the context has not ended", c.name)
+				t.Errorf("%s: the context was not canceled", c.name)
 			}
 			r.mustBeFree()
 		})
 	}
 }
 
-// nilError is an error type that cannot bear to be nil, as many.
+// nilError is an error type whose methods panic for a nil pointer, as many do.
 type nilError struct{ text string }
 
 func (e *nilError) Error() string { return e.text }
 
 func TestHandlerReturnsANilPointer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r := oneQueue(t, 1)
 		results := []error{(*nilError)(nil), (*RetryError)(nil), nil}
 		r.handle = func(context.Context, *Attempt) error {
@@ -64,11 +64,11 @@ func TestHandlerReturnsANilPointer(t *testing.T) {
 			return err
 		}
 		r.addSilently("q", "a", "b", "c")
-		r.settled()
+		r.drainWork()
 		r.mustBe("q", "a", "retry")
 		r.mustBe("q", "b", "retry")
 		r.mustBe("q", "c", "done")
-		r.mustLog(2, "a handler panicked", "nil pointer dereference")
+		r.mustLog(2, "handler panicked", "nil pointer dereference")
 		r.mustBeFree()
 	})
 }
@@ -80,13 +80,13 @@ func TestBaseContextFails(t *testing.T) {
 		"it exits":       func() context.Context { runtime.Goexit(); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctestRun(t, func(t *testing.T) {
 				r, g := oneQueue(t, 1), newGates()
 				r.handle = g.handle
 				r.cfg.BaseContext = base
 				r.addSilently("q", "a")
-				r.settled()
-				g.mustHaveBegun(t)
+				r.drainWork()
+				g.mustHaveStarted(t)
 				r.mustBe("q", "a", "retry")
 				r.mustBeFree()
 			})
@@ -94,9 +94,9 @@ func TestBaseContextFails(t *testing.T) {
 	}
 }
 
-// Goexit ends goroutines, but the pool keeps as many as it needs, and no more.
+// Goexit ends goroutines. The pool must replace them, and have no more than before.
 func TestGoexitKeepsTheWorkers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r, g := oneQueue(t, 3), newGates()
 		r.handle = func(ctx context.Context, a *Attempt) error {
 			if err := g.handle(ctx, a); err != nil {
@@ -107,34 +107,34 @@ func TestGoexitKeepsTheWorkers(t *testing.T) {
 		for range 10 {
 			r.addSilently("q", "a", "b", "c")
 			time.Sleep(testInterval)
-			r.settled()
-			g.mustHaveBegun(t, "a", "b", "c")
+			r.drainWork()
+			g.mustHaveStarted(t, "a", "b", "c")
 			for _, id := range []string{"a", "b", "c"} {
 				g.endWith(id, func() error { return errTask })
 			}
-			r.settled()
+			r.drainWork()
 			if idle := r.pool.idle.Load(); idle != 3 {
-				t.Errorf("%d count as idle", idle)
+				t.Errorf("%d idle goroutines", idle)
 			}
 		}
 		r.addSilently("q", "x", "y", "z")
 		time.Sleep(testInterval)
-		r.settled()
-		g.mustHaveBegun(t, "x", "y", "z") // at once
+		r.drainWork()
+		g.mustHaveStarted(t, "x", "y", "z") // concurrently
 		g.end("x", "y", "z")
-		r.settled()
+		r.drainWork()
 		r.mustBeFree()
 	})
 }
 
-// Goroutines are used again: a pool has as many as there were tasks at once.
+// The pool reuses goroutines: it has as many as there were concurrent tasks.
 func TestGoroutinesAreReused(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r := oneQueue(t, 5)
 		for range 20 {
 			r.addSilently("q", "a")
 			time.Sleep(testInterval)
-			r.settled()
+			r.drainWork()
 		}
 		if idle := r.pool.idle.Load(); idle != 1 {
 			t.Errorf("%d goroutines for one task at a time", idle)
@@ -142,13 +142,13 @@ func TestGoroutinesAreReused(t *testing.T) {
 	})
 }
 
-func TestTaskIsTooLate(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+func TestDeadlineBeforeStart(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r, g := oneQueue(t, 1), newGates()
 		r.handle = g.handle
 		r.addMessage("q", &wire.TaskMessage{ID: "a", Queue: "q", MaxRetry: 3, Deadline: time.Now().Unix() - 1})
-		r.settled()
-		g.mustHaveBegun(t)
+		r.drainWork()
+		g.mustHaveStarted(t)
 		if state, msg := r.state("q", "a"); state != "retry" || msg.LastErr != context.DeadlineExceeded.Error() {
 			t.Errorf("%s with %+v", state, msg)
 		}
@@ -156,7 +156,7 @@ func TestTaskIsTooLate(t *testing.T) {
 	})
 }
 
-// A handler that goes on after its context ended keeps its slot for a while, and then its task is settled without it.
+// A handler that runs after its context ended keeps its slot for Grace. Then its task is settled.
 func TestStuckHandler(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -166,7 +166,7 @@ func TestStuckHandler(t *testing.T) {
 		{"timeout", func(*rig) {}, context.DeadlineExceeded},
 		{"cancellation", func(r *rig) { r.pool.Cancel("a") }, context.Canceled},
 	} {
-		bubble(t, func(t *testing.T) {
+		synctestRun(t, func(t *testing.T) {
 			r, g := oneQueue(t, 1), newGates()
 			r.handle = g.handle
 			var reported error
@@ -181,19 +181,19 @@ func TestStuckHandler(t *testing.T) {
 			time.Sleep(time.Minute)
 			c.end(r)
 			time.Sleep(testGrace)
-			g.mustHaveBegun(t, "a")
+			g.mustHaveStarted(t, "a")
 			r.mustBe("q", "a", "active")
 			time.Sleep(2 * time.Second)
-			g.mustHaveBegun(t, "b")
+			g.mustHaveStarted(t, "b")
 			if state, msg := r.state("q", "a"); state != "retry" || msg.Retried != 1 {
 				t.Errorf("%s: %s with %+v", c.name, state, msg)
 			}
 			if !errors.Is(reported, ErrStuck) || !errors.Is(reported, c.cause) {
 				t.Errorf("%s: reported %v", c.name, reported)
 			}
-			r.mustLog(1, "a handler is stuck", "task=a")
+			r.mustLog(1, "handler is stuck", "task=a")
 
-			g.end("a") // in the end it returns, which changes nothing
+			g.end("a") // a late return changes nothing
 			if state, _ := r.state("q", "a"); state != "retry" {
 				t.Errorf("%s: %s", c.name, state)
 			}
@@ -206,7 +206,7 @@ func TestStuckHandler(t *testing.T) {
 }
 
 func TestHandlerThatEndsWithinItsGrace(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r, g := oneQueue(t, 1), newGates()
 		r.handle = g.handle
 		r.addMessage("q", &wire.TaskMessage{ID: "a", Queue: "q", MaxRetry: 3, Timeout: 60})
@@ -222,19 +222,19 @@ func TestHandlerThatEndsWithinItsGrace(t *testing.T) {
 }
 
 func TestStuckHandlerThatLostItsLease(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r, g := oneQueue(t, 1), newGates()
 		r.handle = g.handle
 		r.addSilently("q", "a")
-		r.settled()
+		r.drainWork()
 		r.set(func() { r.queues["q"].tasks["a"].token = "of another" })
 		if err := r.extend(); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(testGrace + 1)
-		rest, err := r.pump.WatchStuck(context.Background())
+		rest, err := r.fetcher.WatchStuck(context.Background())
 		if rest != time.Second || err != nil {
-			t.Errorf("rest of %v, error %v", rest, err)
+			t.Errorf("delay %v, error %v", rest, err)
 		}
 		synctest.Wait()
 		r.mustBeFree()
@@ -244,20 +244,20 @@ func TestStuckHandlerThatLostItsLease(t *testing.T) {
 	})
 }
 
-func TestWatchPace(t *testing.T) {
+func TestWatchStuckInterval(t *testing.T) {
 	r := oneQueue(t, 1)
 	for grace, want := range map[time.Duration]time.Duration{
 		0: 10 * time.Millisecond, time.Second: 250 * time.Millisecond, time.Hour: time.Second,
 	} {
 		r.cfg.Grace = grace
-		if rest, err := r.pump.WatchStuck(context.Background()); rest != want || err != nil {
-			t.Errorf("grace of %v: rest of %v, error %v, want %v", grace, rest, err, want)
+		if rest, err := r.fetcher.WatchStuck(context.Background()); rest != want || err != nil {
+			t.Errorf("grace %v: delay %v, error %v, want %v", grace, rest, err, want)
 		}
 	}
 }
 
 func TestCancel(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r := newRig(t, 4, map[string]int{"p": 1, "q": 1}, []string{"p"}, []string{"q"})
 		canceled := make(chan string)
 		r.handle = func(ctx context.Context, a *Attempt) error {
@@ -268,52 +268,52 @@ func TestCancel(t *testing.T) {
 		r.addSilently("p", "a")
 		r.addSilently("q", "a")
 		r.addSilently("q", "b")
-		for _, p := range r.pumps {
-			if _, err := p.trips[0].Turn(context.Background()); err != nil {
+		for _, f := range r.fetchers {
+			if _, err := f.lane.trips[0].Tick(context.Background()); err != nil {
 				t.Error(err)
 			}
 		}
 		synctest.Wait()
 		r.pool.Cancel("nobody")
-		r.pool.Cancel("a") // IDs are unique in their queue only
+		r.pool.Cancel("a") // IDs are unique only within a queue
 		got, want := []string{<-canceled, <-canceled}, []string{"p a: " + ErrCanceled.Error(), "q a: " + ErrCanceled.Error()}
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("canceled %q, want %q", got, want)
 		}
 		synctest.Wait()
 		if running := r.pool.Running(); len(running) != 1 || running[0].Message.ID != "b" {
-			t.Errorf("%d run", len(running))
+			t.Errorf("%d attempts run", len(running))
 		}
 		r.pool.Cancel("b")
 		<-canceled
 	})
 }
 
-// What is to become of a canceled task is heard with the cancellation, and stays when the task is canceled once more.
-func TestCancelTo(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+// The outcome requested with a cancellation is kept if the task is canceled again without one.
+func TestCancelOutcome(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r := oneQueue(t, 3)
 		r.handle = func(ctx context.Context, _ *Attempt) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}
 		r.addSilently("q", "a", "b", "c")
-		r.settled()
-		for id, fate := range map[string]wire.Fate{"a": wire.FateArchive, "b": wire.FateDelete, "c": wire.FateRetry} {
-			r.pool.Cancel(wire.CancelMessage(id, fate))
+		r.drainWork()
+		for id, outcome := range map[string]wire.CancelOutcome{"a": wire.CancelArchive, "b": wire.CancelDelete, "c": wire.CancelRetry} {
+			r.pool.Cancel(wire.CancelMessage(id, outcome))
 			r.pool.Cancel(id)
 		}
 		synctest.Wait()
-		r.settled()
+		r.drainWork()
 		r.mustBe("q", "a", "archived")
 		r.mustBe("q", "b", "done")
 		r.mustBe("q", "c", "retry")
 	})
 }
 
-// User code that blocks where it is told of a stuck handler holds up only that task.
-func TestWatchGoesOnWhileErrorHandlersBlock(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+// An ErrorHandler that blocks on a stuck handler must only block that task.
+func TestBlockedErrorHandlerDoesNotBlockWatch(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r, g := oneQueue(t, 2), newGates()
 		r.handle = g.handle
 		blocked := make(chan struct{})
@@ -323,7 +323,7 @@ func TestWatchGoesOnWhileErrorHandlersBlock(t *testing.T) {
 			}
 		}
 		r.addSilently("q", "a", "b")
-		r.settled()
+		r.drainWork()
 		r.pool.Cancel("a")
 		time.Sleep(time.Second)
 		r.pool.Cancel("b")
@@ -340,9 +340,9 @@ func TestWatchGoesOnWhileErrorHandlersBlock(t *testing.T) {
 	})
 }
 
-// What the public package made of an attempt is there for every callback, also where the handler never ran or still runs.
+// Every callback sees the value of the public package, also if the handler never ran or still runs.
 func TestPreparedValue(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r, g := oneQueue(t, 2), newGates()
 		check := func(a *Attempt) {
 			if a.Value != "prepared" {
@@ -367,11 +367,12 @@ func TestPreparedValue(t *testing.T) {
 	})
 }
 
-// The deadline of a task may have passed long before it is taken. That does not make its handler stuck.
+// The deadline of a task may have passed long before its fetch. That does not make its handler
+// stuck.
 func TestOverdueCountsFromTheStart(t *testing.T) {
 	now := time.Now()
 	for name, tc := range map[string]struct {
-		started, deadline time.Duration // before now
+		started, deadline time.Duration // relative to now
 		want              bool
 	}{
 		"deadline long ago, just started":     {0, time.Hour, false},

@@ -10,10 +10,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bubble runs a test under a clock of its own, which stands still while anything can go on. The uptime counts from the bubble's
-// beginning,
-// less an hour.
-func bubble(t *testing.T, test func(t *testing.T)) {
+// synctestRun runs a test with a fake clock. It sets the origin of uptime to an hour before its
+// start.
+func synctestRun(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		before := started

@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// errCut is an I/O error: it leaves open what was done. A refusal is an answer of Redis: nothing was.
+// errCut is an I/O error: Redis may have executed the request. A refusal is an error reply: it has
+// not.
 var errCut = errors.New("connection reset by peer")
 
 type refusal string
@@ -22,38 +24,40 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// fate is what becomes of a turn.
-type fate int
+// failure is the kind of failure of a round trip.
+type failure int
 
 const (
-	answered   fate = iota
-	lost            // on the way there
-	unanswered      // done, but the answer is lost
+	noFailure failure = iota
+	lost              // the request is lost
+	replyLost         // executed, but the reply is lost
 )
 
-// memory plays Redis: it keeps queues in memory, by the clock of the test.
+// memory is a Broker that keeps queues in memory, with the clock of the test.
 type memory struct {
 	t testing.TB
 
 	mu      sync.Mutex
 	queues  map[string]*memQueue
-	changed chan struct{} // closed when there is something for waiters
-	asked   []string      // what turns asked for, in order
-	turns   int
+	changed chan struct{} // closed when waiters must check again
+	sent    []string      // the parts of the requests, in order
+	trips   int
 
-	fate    func(t *rdb.Turn) fate // nil: all is answered
-	refuse  map[string]error       // queue → its answer to everything; "fetch " and queue → to fetches
-	most    int                    // tasks in an answer, as if they had many bytes; 0: any number
-	latency time.Duration          // there, and as much back
-	skew    time.Duration          // of its clock
-	failing error                  // the answer to everything but turns
-	passing error                  // PassMarker's answer
-	looks   []string               // the queues that Waiting asked about
-	passed  []string               // the queues whose markers were passed on
+	failure func(t *rdb.RoundTrip) failure // nil: no failures
+	refuse  map[string]error               // queue → error reply to everything; "fetch " and queue → to fetches
+	most    int                            // tasks per reply, as if limited by bytes; 0: no limit
+	latency time.Duration                  // each way
+	skew    time.Duration                  // of its clock
+	failing error                          // the error of everything but round trips
+	passing error                          // the error of PassMarker
+	writes  []int                          // the numbers of results of the requests for them
+	extends int                            // the number of requests for extensions
+	polls   []string                       // the arguments of Waiting
+	passed  []string                       // the queues whose markers were passed on
 }
 
 type memQueue struct {
-	pending []string // the next one to run first
+	pending []string // next task first
 	tasks   map[string]*memTask
 	paused  bool
 	marker  bool
@@ -62,9 +66,10 @@ type memQueue struct {
 type memTask struct {
 	message []byte
 	state   string // pending, active, done, completed, retry or archived
-	token   string // of the fetch that holds it, or that settled it
+	token   string // of the fetch that holds it, or of the last settlement
 	lease   time.Time
 	due     time.Time // of a retry
+	result  string
 }
 
 func newMemory(t testing.TB, queues ...string) *memory {
@@ -75,7 +80,7 @@ func newMemory(t testing.TB, queues ...string) *memory {
 	return m
 }
 
-// add enqueues tasks as this library does, with a marker.
+// add enqueues tasks like this library, with a marker.
 func (m *memory) add(queue string, ids ...string) {
 	m.addSilently(queue, ids...)
 	m.mu.Lock()
@@ -83,7 +88,7 @@ func (m *memory) add(queue string, ids ...string) {
 	m.mark(m.queues[queue])
 }
 
-// addSilently enqueues tasks as other libraries do.
+// addSilently enqueues tasks like other libraries, without a marker.
 func (m *memory) addSilently(queue string, ids ...string) {
 	for _, id := range ids {
 		m.addMessage(queue, &wire.TaskMessage{Type: "test", ID: id, Queue: queue, MaxRetry: 3})
@@ -112,7 +117,7 @@ func (m *memory) mark(q *memQueue) {
 	m.changed = make(chan struct{})
 }
 
-// state tells where a task is, and what its message says.
+// state returns the state of a task, and its message.
 func (m *memory) state(queue, id string) (string, *wire.TaskMessage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,15 +141,15 @@ func (m *memory) mustBe(queue, id, want string) {
 	}
 }
 
-// mustHaveAsked checks what turns asked for since the last time.
-func (m *memory) mustHaveAsked(want ...string) {
+// mustHaveSent checks the parts of the requests since the last call.
+func (m *memory) mustHaveSent(want ...string) {
 	m.t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !slices.Equal(m.asked, want) {
-		m.t.Errorf("asked for %q, want %q", m.asked, want)
+	if !slices.Equal(m.sent, want) {
+		m.t.Errorf("sent %q, want %q", m.sent, want)
 	}
-	m.asked = nil
+	m.sent = nil
 }
 
 func (m *memory) set(change func()) {
@@ -153,58 +158,61 @@ func (m *memory) set(change func()) {
 	change()
 }
 
-// Turn does what a turn asks for, in its order.
-func (m *memory) Turn(_ context.Context, t *rdb.Turn) {
-	time.Sleep(m.latency)
-	defer time.Sleep(m.latency)
+// travel is the way of a request. It returns that of the reply.
+func (m *memory) travel() (back func()) {
+	var latency time.Duration
+	m.set(func() { latency = m.latency })
+	time.Sleep(latency)
+	return func() { time.Sleep(latency) }
+}
+
+// RoundTrip executes a request, part by part.
+func (m *memory) RoundTrip(_ context.Context, t *rdb.RoundTrip) {
+	defer m.travel()()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.turns++
-	fate := answered
-	if m.fate != nil {
-		fate = m.fate(t)
+	m.trips++
+	failure := noFailure
+	if m.failure != nil {
+		failure = m.failure(t)
 	}
-	for _, u := range t.Undo {
-		m.asked = append(m.asked, "undo "+u.Queue)
-		u.Err = m.part(fate, u.Queue, func(q *memQueue) { m.undo(q, u) })
+	for _, u := range t.Reclaim {
+		m.sent = append(m.sent, "reclaim "+u.Queue)
+		u.Err = m.part(failure, u.Queue, func(q *memQueue) { m.reclaim(q, u) })
 	}
 	for _, s := range t.Settle {
-		m.asked = append(m.asked, fmt.Sprintf("%v %s", s.Outcome, s.ID))
-		s.Err = m.part(fate, s.Queue, func(q *memQueue) { s.Code = m.settle(q, s) })
+		m.sent = append(m.sent, fmt.Sprintf("%v %s", s.Outcome, s.ID))
+		s.Err = m.part(failure, s.Queue, func(q *memQueue) { s.Code = m.settle(q, s) })
 	}
-	for _, f := range t.Fetch {
-		m.asked = append(m.asked, fmt.Sprintf("fetch %d of %s", f.N, f.Queue))
-		if f.Err = m.refuse["fetch "+f.Queue]; f.Err != nil {
+	for _, fetch := range t.Fetch {
+		m.sent = append(m.sent, fmt.Sprintf("fetch %d of %s", fetch.N, fetch.Queue))
+		if fetch.Err = m.refuse["fetch "+fetch.Queue]; fetch.Err != nil {
 			continue
 		}
-		f.Err = m.part(fate, f.Queue, func(q *memQueue) { m.fetch(q, f) })
-		if f.Err != nil {
-			f.Tasks, f.Dropped, f.Code, f.More = nil, nil, 0, false // they were in the answer
+		fetch.Err = m.part(failure, fetch.Queue, func(q *memQueue) { m.fetch(q, fetch) })
+		if fetch.Err != nil {
+			fetch.Tasks, fetch.Dropped, fetch.Code, fetch.More = nil, nil, 0, false // in the lost reply
 		}
-	}
-	for _, name := range t.Pass {
-		m.asked = append(m.asked, "pass "+name)
-		_ = m.part(fate, name, func(q *memQueue) { m.pass(q) }) // what comes of it is not told
 	}
 }
 
-// part does one part of a turn.
-func (m *memory) part(fate fate, queue string, do func(q *memQueue)) error {
-	if err := m.refuse[queue]; err != nil && fate == answered {
+// part executes one part of a request.
+func (m *memory) part(failure failure, queue string, do func(q *memQueue)) error {
+	if err := m.refuse[queue]; err != nil && failure == noFailure {
 		return err
 	}
-	if fate != lost {
+	if failure != lost {
 		do(m.queues[queue])
 	}
-	if fate != answered {
+	if failure != noFailure {
 		return errCut
 	}
 	return nil
 }
 
-func (m *memory) fetch(q *memQueue, f *rdb.Fetch) {
+func (m *memory) fetch(q *memQueue, fetch *rdb.Fetch) {
 	now := time.Now().Add(m.skew)
-	f.Now = now.UnixMilli()
+	fetch.Now = now.UnixMilli()
 	m.forward(q)
 	active := 0
 	for _, task := range q.tasks {
@@ -212,19 +220,19 @@ func (m *memory) fetch(q *memQueue, f *rdb.Fetch) {
 			active++
 		}
 	}
-	n := f.N
-	if f.MaxActive > 0 {
-		n = min(n, f.MaxActive-active)
+	n := fetch.N
+	if fetch.MaxActive > 0 {
+		n = min(n, fetch.MaxActive-active)
 	}
 	switch {
-	case f.NotAfter != 0 && f.Now > f.NotAfter:
-		f.Code = rdb.CodeStale
+	case fetch.NotAfter != 0 && fetch.Now > fetch.NotAfter:
+		fetch.Code = script.CodeStale
 		return
 	case q.paused:
-		f.Code = rdb.CodePaused
+		fetch.Code = script.CodePaused
 		return
 	case n <= 0:
-		f.Code = rdb.CodeCapped
+		fetch.Code = script.CodeCapped
 		return
 	}
 	if m.most > 0 {
@@ -235,21 +243,21 @@ func (m *memory) fetch(q *memQueue, f *rdb.Fetch) {
 		q.pending = q.pending[1:]
 		task := q.tasks[id]
 		if task == nil || task.state != "pending" {
-			f.Dropped = append(f.Dropped, id)
+			fetch.Dropped = append(fetch.Dropped, id)
 			continue
 		}
-		if task.token == f.Token {
-			m.t.Errorf("two fetches have the token %q", f.Token)
+		if task.token == fetch.Token {
+			m.t.Errorf("two fetches have the token %q", fetch.Token)
 		}
-		task.state, task.token, task.lease = "active", f.Token, now.Add(f.Lease)
-		f.Tasks = append(f.Tasks, rdb.Fetched{ID: id, Message: slices.Clone(task.message)})
+		task.state, task.token, task.lease = "active", fetch.Token, now.Add(fetch.Lease)
+		fetch.Tasks = append(fetch.Tasks, rdb.Fetched{ID: id, Message: slices.Clone(task.message)})
 	}
-	if f.More = len(q.pending) > 0; f.More && f.Mark && (f.MaxActive <= 0 || active+len(f.Tasks) < f.MaxActive) {
+	if fetch.More = len(q.pending) > 0; fetch.More && fetch.Mark && (fetch.MaxActive <= 0 || active+len(fetch.Tasks) < fetch.MaxActive) {
 		m.mark(q)
 	}
 }
 
-// forward does what a forwarder would have done.
+// forward does the work of a forwarder.
 func (m *memory) forward(q *memQueue) {
 	for id, task := range q.tasks {
 		if task.state == "retry" && !task.due.After(time.Now().Add(m.skew)) {
@@ -259,51 +267,59 @@ func (m *memory) forward(q *memQueue) {
 	}
 }
 
-func (m *memory) undo(q *memQueue, u *rdb.Undo) {
+func (m *memory) reclaim(q *memQueue, u *rdb.Reclaim) {
 	for id, task := range q.tasks {
 		if task.state == "active" && task.token == u.Token {
 			task.state, task.token = "pending", ""
 			q.pending = slices.Insert(q.pending, 0, id)
-			u.Back++
+			u.Returned++
 			m.mark(q)
 		}
 	}
 	u.Cursor = "0"
 }
 
-func (m *memory) settle(q *memQueue, s *rdb.Settlement) rdb.Code {
+func (m *memory) settle(q *memQueue, s *rdb.Settlement) script.Code {
 	task := q.tasks[s.ID]
 	switch {
 	case task == nil || task.state == "done":
-		return rdb.CodeGone
+		return script.CodeGone
 	case task.token != s.Token:
-		return rdb.CodeLost
+		return script.CodeLost
 	case task.state != "active":
-		return rdb.CodeAlready
+		return script.CodeAlready
 	}
 	if s.Message != nil {
 		task.message = slices.Clone(s.Message)
 	}
+	if s.Result != nil {
+		task.result = string(s.Result)
+	}
 	switch s.Outcome {
-	case rdb.Done, rdb.Discard:
+	case rdb.Done, rdb.Revoke, rdb.Discard:
 		task.state = "done"
 	case rdb.Complete:
 		task.state = "completed"
 	case rdb.Archive:
 		task.state = "archived"
-	case rdb.Retry:
+	case rdb.Retry, rdb.Defer:
 		task.state, task.due = "retry", time.Now().Add(m.skew+s.Delay)
 	case rdb.Requeue:
 		task.state = "pending"
 		q.pending = slices.Insert(q.pending, 0, s.ID)
 		m.mark(q)
 	}
-	return rdb.CodeOK
+	if s.MaxActive > 0 || s.MaxActive == rdb.InOrder {
+		m.pass(q)
+	}
+	return script.CodeOK
 }
 
-// Extend lets leases last.
+// Extend extends leases.
 func (m *memory) Extend(_ context.Context, queue string, lease time.Duration, tasks []rdb.Held) {
+	defer m.travel()()
 	m.mu.Lock()
+	m.extends++
 	defer m.mu.Unlock()
 	for i := range tasks {
 		h := &tasks[i]
@@ -314,21 +330,45 @@ func (m *memory) Extend(_ context.Context, queue string, lease time.Duration, ta
 		case m.refuse[queue] != nil:
 			h.Err = m.refuse[queue]
 		case task == nil || task.state != "active":
-			h.Code = rdb.CodeGone
+			h.Code = script.CodeGone
 		case task.token != h.Token:
-			h.Code = rdb.CodeLost
+			h.Code = script.CodeLost
 		default:
-			h.Code = rdb.CodeOK
+			h.Code = script.CodeOK
 			task.lease = time.Now().Add(m.skew + lease)
 		}
 	}
 }
 
-// Waiting tells which queues have tasks in pending.
+// WriteResults stores results.
+func (m *memory) WriteResults(_ context.Context, writes []*rdb.ResultWrite) {
+	defer m.travel()()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.writes = append(m.writes, len(writes))
+	for _, w := range writes {
+		if w.Err = m.failing; w.Err != nil {
+			continue
+		}
+		w.Err = m.part(noFailure, w.Queue, func(q *memQueue) {
+			task := q.tasks[w.ID]
+			switch {
+			case task == nil:
+				w.Code = script.CodeGone
+			case task.state != "active" || task.token != w.Token:
+				w.Code = script.CodeLost
+			default:
+				task.result = string(w.Result)
+			}
+		})
+	}
+}
+
+// Waiting returns the queues that have pending tasks.
 func (m *memory) Waiting(_ context.Context, queues []string) (waiting []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.looks = append(m.looks, queues...)
+	m.polls = append(m.polls, queues...)
 	for _, name := range queues {
 		q := m.queues[name]
 		m.forward(q)

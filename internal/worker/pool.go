@@ -4,57 +4,81 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// Pool runs attempts on up to Concurrency goroutines, which live on between attempts, and has a pump per lane to feed them.
+// Pool runs attempts on up to Concurrency goroutines, which it reuses, and has one fetcher per
+// lane.
 type Pool struct {
-	cfg   Config
-	slots *slots // which count nothing in a pool with a hand
-	hand  *hand  // nil unless tasks are taken by hand
+	cfg      Config
+	slots    *slots    // unused with a receiver
+	receiver *receiver // nil unless callers receive tasks
 
-	mu    sync.Mutex // guards what follows, where there is a hand; it is never taken under a pump's
-	pumps []*Pump
-	lanes map[string]*Pump
+	mu       sync.Mutex // guards the fields below, with a receiver; never acquired while a fetcher's lock is held
+	fetchers []*Fetcher
+	lanes    map[string]*Fetcher
 
-	fetching atomic.Bool
-	fetches  atomic.Uint64 // made so far, for tokens
+	queueCount int // approximate number of queues with state
+	pruneAt    int // value of queueCount that triggers prune
+
+	fetches atomic.Uint64 // so far, for tokens
 
 	work chan *Attempt
-	idle atomic.Int64 // goroutines that wait on work, less the attempts already sent to them
+	idle atomic.Int64 // goroutines that wait on work, minus the attempts sent to them
 
 	closed sync.Once
 
-	drained chan struct{} // told when a pump has no open attempts any more
+	drained chan struct{} // signaled when a fetcher has no open attempts any more
 }
 
-// NewPool returns a pool that does nothing until the ticks of its pumps are called.
+// NewPool returns a pool. It does nothing until the ticks of its fetchers are called.
 func NewPool(cfg Config) *Pool {
 	pool := &Pool{
 		cfg:     cfg,
 		slots:   newSlots(cfg.Concurrency, cfg.Strict),
-		work:    make(chan *Attempt, cfg.Concurrency), // as many as are ever sent: submit never blocks
+		work:    make(chan *Attempt, cfg.Concurrency), // as many as can be sent: submit never blocks
 		drained: make(chan struct{}, 1),
 	}
-	if cfg.Hand != nil {
-		pool.hand, pool.lanes = newHand(cfg.Strict), make(map[string]*Pump)
+	if cfg.Receiver != nil {
+		pool.receiver, pool.lanes = newReceiver(cfg.Strict, cfg.Queues, cfg.MaxActive), make(map[string]*Fetcher)
+		pool.pruneAt = minQueueCount
 	}
-	pool.fetching.Store(true)
 	return pool
 }
 
-// AddLane adds a pump for the queues of a lane. All lanes are added before the first tick.
-func (pool *Pool) AddLane(lane []string, waiter Waiter) *Pump {
-	p := newPump(pool, lane, waiter)
-	pool.pumps = append(pool.pumps, p)
-	return p
+// newDemand returns the demand of a lane. wake is called when there is some that was not met.
+func (pool *Pool) newDemand(wake func()) demand {
+	if pool.receiver != nil {
+		return pool.receiver
+	}
+	return pool.slots.join(&pool.cfg, wake)
 }
 
-// submit hands an attempt to an idle goroutine, or to a new one. Every attempt has a slot, so there are never more than Concurrency,
-// not counting those whose handler was given up.
+// newToken returns a new token for a fetch.
+func (pool *Pool) newToken() string {
+	token := pool.cfg.TokenPrefix + strconv.FormatUint(pool.fetches.Add(1), 36)
+	if pool.receiver != nil {
+		token += "-" + strconv.FormatInt(time.Now().UnixMilli(), 36) // see receivedAt
+	}
+	return token
+}
+
+// AddLane adds a fetcher for the queues of a lane. Lanes must be added before the first tick.
+func (pool *Pool) AddLane(lane []string, waiter rdb.Waiter) *Fetcher {
+	f := newFetcher(pool, lane, waiter)
+	pool.fetchers = append(pool.fetchers, f)
+	return f
+}
+
+// submit passes an attempt to an idle goroutine or to a new one. Every attempt has a slot, so there
+// are at most Concurrency goroutines, not counting those of abandoned handlers.
 func (pool *Pool) submit(a *Attempt) {
 	if pool.idle.Add(-1) >= 0 {
 		pool.work <- a
@@ -64,11 +88,11 @@ func (pool *Pool) submit(a *Attempt) {
 	go pool.serve(a)
 }
 
-// serve runs an attempt, or none, and then others until the pool is closed.
+// serve runs a, unless it is nil, and then other attempts until the pool is closed.
 func (pool *Pool) serve(a *Attempt) {
 	for {
 		for a != nil {
-			a = a.pump.process(a)
+			a = a.fetcher.process(a)
 		}
 		pool.idle.Add(1)
 		var ok bool
@@ -78,30 +102,32 @@ func (pool *Pool) serve(a *Attempt) {
 	}
 }
 
-// StopFetching lets what has begun go on, and begins nothing new.
+// StopFetching stops fetching new tasks. Open attempts continue.
 func (pool *Pool) StopFetching() {
-	if pool.fetching.Swap(false) {
-		if pool.hand != nil {
-			giveBack(pool.hand.shut())
-		}
-		pool.signal()
+	if pool.slots.closed.Swap(true) {
+		return
 	}
+	if pool.receiver != nil {
+		requeue(pool.receiver.closeAll())
+	}
+	pool.signal()
 }
 
-// all lists the pumps.
-func (pool *Pool) all() []*Pump {
+// allFetchers returns the fetchers.
+func (pool *Pool) allFetchers() []*Fetcher {
 	pool.mu.Lock()
 	defer pool.mu.Unlock()
-	return slices.Clip(pool.pumps)
+	return slices.Clip(pool.fetchers)
 }
 
 func (pool *Pool) signal() {
-	for _, p := range pool.all() {
-		p.signal()
+	for _, f := range pool.allFetchers() {
+		f.signal()
 	}
 }
 
-// Drain waits until every attempt is settled, or ctx ends. It is called after StopFetching, with the pumps still turning.
+// Drain waits until every attempt is settled, or ctx ends. Call it after StopFetching, while the
+// loops still run.
 func (pool *Pool) Drain(ctx context.Context) error {
 	for pool.Open() > 0 {
 		select {
@@ -113,77 +139,79 @@ func (pool *Pool) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Abort ends the contexts of all handlers that still run with ErrServerClosed, and gives their tasks back. What such a handler
-// returns later changes nothing.
+// Abort cancels the contexts of all running handlers with ErrServerClosed, and requeues their
+// tasks. It ignores what such a handler returns later.
 func (pool *Pool) Abort() {
-	for _, p := range pool.all() {
-		p.abort()
+	for _, f := range pool.allFetchers() {
+		f.abort()
 	}
 }
 
-// Close lets the idle goroutines end, and closes the waiters' connections. No tick may run any more.
+// Close ends the idle goroutines, and closes the waiters' connections. The loops must have stopped.
 func (pool *Pool) Close() {
-	for _, p := range pool.all() {
-		p.waiter.Close()
+	for _, f := range pool.allFetchers() {
+		f.waiter.Close()
 	}
 	pool.closed.Do(func() {
 		close(pool.work)
-		if pool.hand != nil {
-			close(pool.hand.ended)
+		if pool.receiver != nil {
+			close(pool.receiver.poolClosed)
 		}
 	})
 }
 
-// Open returns how many attempts are not settled yet.
+// Open returns the number of attempts that are not settled yet.
 func (pool *Pool) Open() int {
 	n := 0
-	for _, p := range pool.all() {
-		n += p.openCount()
+	for _, f := range pool.allFetchers() {
+		f.mu.Lock()
+		n += f.lane.openCount()
+		f.mu.Unlock()
 	}
 	return n
 }
 
-// Running lists the attempts whose handlers run.
+// Running returns the attempts whose handlers run.
 func (pool *Pool) Running() []*Attempt {
 	var all []*Attempt
-	for _, p := range pool.all() {
-		p.each(func(a *Attempt) bool { return a.progress.Load() == running }, func(a *Attempt) { all = append(all, a) })
+	for _, f := range pool.allFetchers() {
+		f.each(func(a *Attempt) bool { return a.progress.Load() == running }, func(a *Attempt) { all = append(all, a) })
 	}
 	return all
 }
 
-// Cancel ends the context of the handlers of the tasks that a message names, as wire.ParseCancel reads it, and notes what is to become of
-// them: of a task that is canceled several times, what was said last, while saying nothing of it changes nothing.
+// Cancel cancels the handlers of the tasks that a message names, in the format of wire.ParseCancel,
+// and records the requested outcome. If a task is canceled several times, the last requested
+// outcome applies; a cancellation without one keeps it.
 func (pool *Pool) Cancel(message string) {
 	id, fate := wire.ParseCancel(message)
-	for _, p := range pool.all() {
-		p.each(func(a *Attempt) bool { return a.Message.ID == id }, func(a *Attempt) {
-			if fate != wire.FateRetry {
-				a.fate.Store(int32(fate))
+	for _, f := range pool.allFetchers() {
+		f.each(func(a *Attempt) bool { return a.Message.ID == id }, func(a *Attempt) {
+			if fate != wire.CancelRetry {
+				a.cancelOutcome.Store(int32(fate))
 			}
 			a.Cancel(ErrCanceled)
 		})
 	}
 }
 
-// PassMarkers tells other servers of the tasks in the queues: a marker may have been lost with this server's connection.
+// PassMarkers leaves new markers for the queues that have tasks: their markers may have been lost
+// with this server's connection.
 func (pool *Pool) PassMarkers(ctx context.Context) error {
 	var errs []error
-	for _, p := range pool.all() {
-		for _, name := range p.names() {
+	for _, f := range pool.allFetchers() {
+		names := f.queueNames()
+		waiting, err := pool.cfg.Broker.Waiting(ctx, names)
+		switch {
+		case err == nil:
+			names = waiting // few of many
+		case !script.Refused(err):
+			errs = append(errs, err)
+			continue
+		}
+		for _, name := range names {
 			errs = append(errs, pool.cfg.Broker.PassMarker(ctx, name))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// names lists the queues of the lane.
-func (p *Pump) names() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	names := make([]string, len(p.queues))
-	for i, q := range p.queues {
-		names[i] = q.name
-	}
-	return names
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// drain waits for the pool, but not for ever.
+// drain waits for the pool, for a limited time.
 func (r *rig) drain(patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -19,7 +19,7 @@ func (r *rig) drain(patience time.Duration) error {
 }
 
 func TestDrain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r, g := newRig(t, 4, map[string]int{"p": 1, "q": 1}, []string{"p"}, []string{"q"}), newGates()
 		r.handle = g.handle
 		if err := r.drain(time.Second); err != nil {
@@ -28,7 +28,7 @@ func TestDrain(t *testing.T) {
 		r.addSilently("p", "a")
 		r.addSilently("q", "b", "c")
 		loops := r.run()
-		g.mustHaveBegun(t, "a", "b", "c")
+		g.mustHaveStarted(t, "a", "b", "c")
 		r.pool.StopFetching()
 		r.pool.StopFetching()
 		r.add("q", "d")
@@ -38,9 +38,9 @@ func TestDrain(t *testing.T) {
 		}
 		time.AfterFunc(time.Second, func() { g.of("a") <- func() error { return nil } })
 		time.AfterFunc(2*time.Second, func() { g.of("c") <- func() error { return nil } })
-		begun := time.Now()
-		if err := r.drain(time.Minute); err != nil || time.Since(begun) != 2*time.Second {
-			t.Errorf("drained after %v, error %v", time.Since(begun), err)
+		start := time.Now()
+		if err := r.drain(time.Minute); err != nil || time.Since(start) != 2*time.Second {
+			t.Errorf("drained after %v, error %v", time.Since(start), err)
 		}
 		r.stop(loops)
 		r.mustBe("p", "a", "done")
@@ -51,9 +51,9 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// A fetch that is on its way when the server stops may bring tasks: they are given back, in their order.
+// A fetch in flight when the server stops may return tasks: they are requeued in their order.
 func TestDrainWaitsForAFetch(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r, g := oneQueue(t, 4), newGates()
 		r.handle = g.handle
 		r.addSilently("q", "a", "b", "c")
@@ -61,25 +61,25 @@ func TestDrainWaitsForAFetch(t *testing.T) {
 		loops := r.run()
 		time.Sleep(time.Second / 2)
 		r.pool.StopFetching()
-		begun := time.Now()
-		if err := r.drain(time.Minute); err != nil || time.Since(begun) < 2*time.Second {
-			t.Errorf("drained after %v, error %v", time.Since(begun), err)
+		start := time.Now()
+		if err := r.drain(time.Minute); err != nil || time.Since(start) < 2*time.Second {
+			t.Errorf("drained after %v, error %v", time.Since(start), err)
 		}
-		g.mustHaveBegun(t)
+		g.mustHaveStarted(t)
 		r.stop(loops)
 		if got, want := r.queues["q"].pending, []string{"a", "b", "c"}; !slices.Equal(got, want) {
-			t.Errorf("%q wait, want %q", got, want)
+			t.Errorf("%q are pending, want %q", got, want)
 		}
 		r.mustBeFree()
 	})
 }
 
-// So may one whose answer was lost.
-func TestDrainWaitsForAnUndo(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+// So may an unknown fetch.
+func TestDrainWaitsForAReclaim(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r := oneQueue(t, 4)
 		r.addSilently("q", "a")
-		r.cutNext(unanswered)
+		r.cutNext(replyLost)
 		loops := r.run()
 		synctest.Wait()
 		r.mustBe("q", "a", "active")
@@ -93,23 +93,23 @@ func TestDrainWaitsForAnUndo(t *testing.T) {
 	})
 }
 
-// A task that was lost has no outcome that a turn could bring in.
+// A lost task has no outcome that a round trip could settle.
 func TestDrainOfALostTask(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r, g := oneQueue(t, 1), newGates()
 		r.handle = g.handle
 		r.addSilently("q", "a")
 		loops := r.run()
-		g.mustHaveBegun(t, "a")
+		g.mustHaveStarted(t, "a")
 		r.set(func() { r.queues["q"].tasks["a"].token = "of another" })
 		if err := r.extend(); err != nil {
 			t.Error(err)
 		}
 		r.pool.StopFetching()
 		time.AfterFunc(time.Second, func() { g.of("a") <- func() error { return nil } })
-		begun := time.Now()
-		if err := r.drain(time.Minute); err != nil || time.Since(begun) != time.Second {
-			t.Errorf("drained after %v, error %v", time.Since(begun), err)
+		start := time.Now()
+		if err := r.drain(time.Minute); err != nil || time.Since(start) != time.Second {
+			t.Errorf("drained after %v, error %v", time.Since(start), err)
 		}
 		r.stop(loops)
 		r.mustBeFree()
@@ -117,14 +117,14 @@ func TestDrainOfALostTask(t *testing.T) {
 }
 
 func TestAbort(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r := newRig(t, 4, map[string]int{"p": 1, "q": 1}, []string{"p"}, []string{"q"})
 		g := newGates()
 		var causes []error
 		ended := make(chan struct{})
 		r.handle = func(ctx context.Context, a *Attempt) error {
 			if a.Queue == "p" {
-				return g.handle(ctx, a) // deaf to its context
+				return g.handle(ctx, a) // ignores its context
 			}
 			<-ctx.Done()
 			causes = append(causes, context.Cause(ctx))
@@ -134,7 +134,7 @@ func TestAbort(t *testing.T) {
 		r.addSilently("p", "a", "b")
 		r.addSilently("q", "c")
 		loops := r.run()
-		g.mustHaveBegun(t, "a", "b")
+		g.mustHaveStarted(t, "a", "b")
 		r.addSilently("p", "d")
 		r.pool.StopFetching()
 		if err := r.drain(time.Second); err == nil {
@@ -150,16 +150,16 @@ func TestAbort(t *testing.T) {
 			t.Errorf("canceled with %v", causes)
 		}
 		if want := []string{"a", "b", "d"}; !slices.Equal(r.queues["p"].pending, want) {
-			t.Errorf("%q wait, want %q: back to the front, in their order", r.queues["p"].pending, want)
+			t.Errorf("%q are pending, want %q: requeued to the front, in their order", r.queues["p"].pending, want)
 		}
 		for _, id := range []string{"a", "b"} {
 			if _, msg := r.state("p", id); msg.Retried != 0 {
-				t.Errorf("%s: %d attempts are used", id, msg.Retried)
+				t.Errorf("%s: %d attempts used", id, msg.Retried)
 			}
 		}
-		r.mustLog(3, "is given back")
+		r.mustLog(3, "requeued")
 
-		// What the handlers return now changes nothing.
+		// the handlers' results change nothing now
 		g.end("a")
 		g.endWith("b", func() error { panic("too late") })
 		r.stop(loops)
@@ -171,30 +171,30 @@ func TestAbort(t *testing.T) {
 	})
 }
 
-// Attempts that wait for a goroutine when the server gives up never run.
+// Attempts that wait for a goroutine when the server aborts never run.
 func TestAbortedBeforeItRan(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r, g := oneQueue(t, 1), newGates()
 		r.handle = g.handle
-		a := &Attempt{Message: &wire.TaskMessage{ID: "a"}, Queue: "q", pump: r.pump}
-		r.pump.register(a)
+		a := &Attempt{Message: &wire.TaskMessage{ID: "a"}, Queue: "q", fetcher: r.fetcher}
+		r.fetcher.lane.register(a)
 		r.pool.Abort()
-		r.pump.process(a)
-		g.mustHaveBegun(t)
-		if got := a.settlement.Outcome.String(); got != "requeue" {
-			t.Errorf("the outcome is %s", got)
+		r.fetcher.process(a)
+		g.mustHaveStarted(t)
+		if got := a.settlement.Outcome.String(); got != "requeued" {
+			t.Errorf("outcome %s", got)
 		}
 	})
 }
 
-// A handler may outlive its server: it ends with its own end.
+// A handler may outlive the pool: its goroutine ends when it returns.
 func TestHandlerOutlivesThePool(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r, g := oneQueue(t, 2), newGates()
 		r.handle = g.handle
 		r.addSilently("q", "a", "b")
 		loops := r.run()
-		g.mustHaveBegun(t, "a", "b")
+		g.mustHaveStarted(t, "a", "b")
 		r.pool.StopFetching()
 		r.pool.Abort()
 		if err := r.drain(time.Second); err != nil {
@@ -217,36 +217,36 @@ func TestCloseEndsTheWaiters(t *testing.T) {
 	pool.Close()
 	for i, w := range waiters {
 		if !w.closed {
-			t.Errorf("waiter %d has its connection still", i)
+			t.Errorf("waiter %d is not closed", i)
 		}
 	}
 }
 
 func TestLanesShareThePool(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r, g := newRig(t, 2, map[string]int{"p": 1, "q": 1}, []string{"p"}, []string{"q"}), newGates()
 		r.handle = g.handle
 		r.addSilently("p", "a", "b", "c")
 		loops := r.run()
-		g.mustHaveBegun(t, "a", "b")
+		g.mustHaveStarted(t, "a", "b")
 		r.add("q", "d")
 		synctest.Wait()
-		g.mustHaveBegun(t)
-		g.end("a") // the lane that has nothing yet is next, or after one more task
+		g.mustHaveStarted(t)
+		g.end("a") // the lane without a slot is next, or after one more task
 		g.end("b")
 		g.end("c")
-		g.mustHaveBegun(t, "c", "d")
+		g.mustHaveStarted(t, "c", "d")
 		g.end("d")
 		r.stop(loops)
 		r.mustBeFree()
 	})
 }
 
-// A lane that cannot reach its Redis holds up no other.
+// A lane that cannot reach its Redis does not block others.
 func TestBrokenLane(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r := newRig(t, 2, map[string]int{"broken": 9, "q": 1}, []string{"broken"}, []string{"q"})
-		r.set(func() { r.refuse["broken"] = errCut }) // an I/O error of this lane alone
+		r.set(func() { r.refuse["broken"] = errCut }) // an I/O error of this lane only
 		r.addSilently("broken", "x")
 		loops := r.run()
 		for i := range 20 {
@@ -257,7 +257,7 @@ func TestBrokenLane(t *testing.T) {
 			time.Sleep(testInterval)
 		}
 		r.set(func() { clear(r.refuse) })
-		time.Sleep(maxQueuePause + fetchPatience)
+		time.Sleep(maxQueuePause + fetchValidity)
 		r.mustBe("broken", "x", "done")
 		r.stop(loops)
 		r.mustBeFree()

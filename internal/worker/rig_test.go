@@ -16,16 +16,16 @@ import (
 	"github.com/asynq-go/asynq/internal/runner"
 )
 
-// memWaiter waits for the markers of a memory.
+// memWaiter is an rdb.Waiter for the markers of a memory.
 type memWaiter struct {
-	m      *memory
-	roused bool
-	waits  []string // the queues of each wait, joined
-	rouses int
-	closed bool
+	m         *memory
+	unblocked bool
+	waits     []string // the queues of each wait, joined
+	unblocks  int
+	closed    bool
 }
 
-// Wait blocks until a marker is there, and takes it.
+// Wait blocks until a queue has a marker, and pops it.
 func (w *memWaiter) Wait(ctx context.Context, queues []string, timeout time.Duration) (string, error) {
 	late := time.NewTimer(timeout)
 	defer late.Stop()
@@ -36,8 +36,8 @@ func (w *memWaiter) Wait(ctx context.Context, queues []string, timeout time.Dura
 			w.m.mu.Unlock()
 			return "", err
 		}
-		if w.roused {
-			w.roused = false
+		if w.unblocked {
+			w.unblocked = false
 			w.m.mu.Unlock()
 			return "", nil
 		}
@@ -60,24 +60,24 @@ func (w *memWaiter) Wait(ctx context.Context, queues []string, timeout time.Dura
 	}
 }
 
-// Rouse ends a wait.
-func (w *memWaiter) Rouse(context.Context) error {
+// Unblock ends a wait.
+func (w *memWaiter) Unblock(context.Context) error {
 	w.m.mu.Lock()
 	defer w.m.mu.Unlock()
-	w.rouses++
-	w.roused = true
+	w.unblocks++
+	w.unblocked = true
 	close(w.m.changed)
 	w.m.changed = make(chan struct{})
 	return w.m.failing
 }
 
-// Close notes that it was called.
+// Close records the call.
 func (w *memWaiter) Close() { w.closed = true }
 
-// logbook keeps what is logged.
+// logbook collects log lines.
 type logbook struct{ proctest.Log }
 
-// count tells how many lines contain all the words.
+// count returns the number of lines that contain all the words.
 func (l *logbook) count(words ...string) int {
 	n := 0
 	for line := range strings.Lines(l.String()) {
@@ -88,16 +88,17 @@ func (l *logbook) count(words ...string) int {
 	return n
 }
 
-// rig is a pool on a memory, with a pump for each lane. Its handler, handle, may be set before the first turn.
+// rig is a pool on a memory, with a fetcher for each lane. A test may set handle before the first
+// round trip.
 type rig struct {
 	*memory
-	cfg     *Config
-	pool    *Pool
-	pumps   []*Pump
-	pump    *Pump // the first
-	waiters []*memWaiter
-	log     *logbook
-	handle  func(ctx context.Context, a *Attempt) error
+	cfg      *Config
+	pool     *Pool
+	fetchers []*Fetcher
+	fetcher  *Fetcher // the first one
+	waiters  []*memWaiter
+	log      *logbook
+	handle   func(ctx context.Context, a *Attempt) error
 
 	delayedMu sync.Mutex
 	delayed   []string // queue and delay
@@ -109,7 +110,8 @@ const (
 	testInterval = time.Second
 )
 
-// newRig makes a rig with these queues and weights, all in one lane unless there are lanes.
+// newRig makes a rig with these queues and weights. All queues are in one lane unless lanes are
+// given.
 func newRig(t testing.TB, concurrency int, queues map[string]int, lanes ...[]string) *rig {
 	names := slices.Sorted(maps.Keys(queues))
 	if len(lanes) == 0 {
@@ -144,9 +146,9 @@ func newRig(t testing.TB, concurrency int, queues map[string]int, lanes ...[]str
 	for _, lane := range lanes {
 		waiter := &memWaiter{m: r.memory}
 		r.waiters = append(r.waiters, waiter)
-		r.pumps = append(r.pumps, r.pool.AddLane(lane, waiter))
+		r.fetchers = append(r.fetchers, r.pool.AddLane(lane, waiter))
 	}
-	r.pump = r.pumps[0]
+	r.fetcher = r.fetchers[0]
 	t.Cleanup(r.pool.Close)
 	return r
 }
@@ -156,18 +158,18 @@ func oneQueue(t testing.TB, concurrency int) *rig {
 	return newRig(t, concurrency, map[string]int{"q": 1})
 }
 
-// turn makes one turn, and lets the handlers go on.
-func (r *rig) turn() (time.Duration, error) {
-	rest, err := r.pump.trips[0].Turn(context.Background())
+// roundTrip makes one round trip, and waits until the handlers block.
+func (r *rig) roundTrip() (time.Duration, error) {
+	rest, err := r.fetcher.lane.trips[0].Tick(context.Background())
 	synctest.Wait()
 	return rest, err
 }
 
-// settled makes turns until one has nothing to do, and returns for how long.
-func (r *rig) settled() time.Duration {
+// drainWork makes round trips until one has nothing to do, and returns its delay.
+func (r *rig) drainWork() time.Duration {
 	r.t.Helper()
 	for range 100 {
-		rest, err := r.turn()
+		rest, err := r.roundTrip()
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -175,15 +177,15 @@ func (r *rig) settled() time.Duration {
 			return rest
 		}
 	}
-	r.t.Fatal("the pump turns and turns")
+	r.t.Fatal("the fetcher always has something to do")
 	return 0
 }
 
-// mustFail makes a turn that the connection is cut under.
+// mustFail makes a round trip that fails with a connection error.
 func (r *rig) mustFail() {
 	r.t.Helper()
-	if _, err := r.turn(); err != errCut { //nolint:errorlint // Exactly this one.
-		r.t.Fatalf("the turn returned %v, want %v", err, errCut)
+	if _, err := r.roundTrip(); err != errCut { //nolint:errorlint // Exactly this one.
+		r.t.Fatalf("the round trip returned %v, want %v", err, errCut)
 	}
 }
 
@@ -193,22 +195,22 @@ const (
 	stageWork
 )
 
-// run lets the pumps turn as a server does, until the returned function is called.
+// run starts the loops of the fetchers, as a server does.
 func (r *rig) run() (loops *runner.Runner) {
-	r.cfg.WorkersLead = true
+	r.cfg.InlineFlush = true
 	var table []runner.Loop
-	for _, p := range r.pumps {
+	for _, f := range r.fetchers {
 		table = append(table,
-			runner.Loop{Name: "waiter", Stage: stageIntake, Tick: p.Wait, Wake: p.WaitWake()},
-			runner.Loop{Name: "leases", Stage: stageWork, Tick: p.ExtendLeases},
-			runner.Loop{Name: "ended leases", Stage: stageWork, Tick: p.WatchLeases},
-			runner.Loop{Name: "stuck handlers", Stage: stageWork, Tick: p.WatchStuck},
+			runner.Loop{Name: "waiter", Stage: stageIntake, Tick: f.Wait, Wake: f.WaitWake()},
+			runner.Loop{Name: "leases", Stage: stageWork, Tick: f.ExtendLeases},
+			runner.Loop{Name: "ended leases", Stage: stageWork, Tick: f.WatchLeases},
+			runner.Loop{Name: "stuck handlers", Stage: stageWork, Tick: f.WatchStuck},
 		)
-		for _, trip := range p.trips {
-			table = append(table, runner.Loop{Name: "pump", Stage: stageWork, Tick: trip.Turn, Wake: trip.Wake()})
+		for _, trip := range f.lane.trips {
+			table = append(table, runner.Loop{Name: "fetcher", Stage: stageWork, Tick: trip.Tick, Wake: trip.Wake()})
 		}
 	}
-	loops = runner.New(runner.Options{Log: r.cfg.Log}, table...)
+	loops = runner.New(r.cfg.Log, table...)
 	loops.Start(context.Background())
 	return loops
 }
@@ -216,19 +218,20 @@ func (r *rig) run() (loops *runner.Runner) {
 // stop stops the loops of run.
 func (r *rig) stop(loops *runner.Runner) {
 	r.t.Helper()
+	time.Sleep(2 * maxHold)
 	if err := loops.StopAll(context.Background()); err != nil {
 		r.t.Error(err)
 	}
 }
 
-// tell lets the first pump take a queue for ready, as a marker or a look does.
-func (r *rig) tell(queue string) {
-	r.pump.mu.Lock()
-	defer r.pump.mu.Unlock()
-	r.pump.queue(queue).dry = false
+// markNonEmpty makes the first fetcher fetch from a queue, as a marker or a poll does.
+func (r *rig) markNonEmpty(queue string) {
+	r.fetcher.mu.Lock()
+	defer r.fetcher.mu.Unlock()
+	r.fetcher.lane.queue(queue).wake()
 }
 
-// mustBeFree checks that all slots are free, and nothing is open.
+// mustBeFree checks that all slots are free, and no attempt is open.
 func (r *rig) mustBeFree() {
 	r.t.Helper()
 	if free, open := r.pool.slots.available(), r.pool.Open(); free != r.cfg.Concurrency || open != 0 {
@@ -236,7 +239,7 @@ func (r *rig) mustBeFree() {
 	}
 }
 
-// mustLog checks how many log lines contain all the words.
+// mustLog checks the number of log lines that contain all the words.
 func (r *rig) mustLog(n int, words ...string) {
 	r.t.Helper()
 	if got := r.log.count(words...); got != n {
@@ -244,11 +247,11 @@ func (r *rig) mustLog(n int, words ...string) {
 	}
 }
 
-// gates is a handler that lets each task go on when the test says so.
+// gates is a handler that blocks each task until the test releases it.
 type gates struct {
-	mu    sync.Mutex
-	gates map[string]chan func() error
-	begun []string
+	mu      sync.Mutex
+	gates   map[string]chan func() error
+	started []string
 }
 
 func newGates() *gates { return &gates{gates: make(map[string]chan func() error)} }
@@ -264,16 +267,16 @@ func (g *gates) of(id string) chan func() error {
 	return gate
 }
 
-// handle waits for the end that is meant for the task. It heeds no context.
+// handle waits until its task is released. It ignores its context.
 func (g *gates) handle(_ context.Context, a *Attempt) error {
 	gate := g.of(a.Message.ID)
 	g.mu.Lock()
-	g.begun = append(g.begun, a.Message.ID)
+	g.started = append(g.started, a.Message.ID)
 	g.mu.Unlock()
 	return (<-gate)()
 }
 
-// end lets handlers return nil.
+// end makes handlers return nil.
 func (g *gates) end(ids ...string) {
 	for _, id := range ids {
 		g.endWith(id, func() error { return nil })
@@ -285,18 +288,18 @@ func (g *gates) endWith(id string, end func() error) {
 	synctest.Wait()
 }
 
-func (g *gates) mustHaveBegun(t testing.TB, want ...string) {
+func (g *gates) mustHaveStarted(t testing.TB, want ...string) {
 	t.Helper()
 	synctest.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	slices.Sort(g.begun)
-	if !slices.Equal(g.begun, want) {
-		t.Errorf("handlers have begun for %q, want %q", g.begun, want)
+	slices.Sort(g.started)
+	if !slices.Equal(g.started, want) {
+		t.Errorf("handlers have started for %q, want %q", g.started, want)
 	}
-	g.begun = nil
+	g.started = nil
 }
 
 var _ Broker = (*memory)(nil)
 var _ Broker = (*rdb.Broker)(nil)
-var _ Waiter = (*rdb.Waiter)(nil)
+var _ rdb.Waiter = (*memWaiter)(nil)

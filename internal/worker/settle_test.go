@@ -16,15 +16,15 @@ import (
 
 var errTask = errors.New("task failed")
 
-// decideOutcome returns what becomes of a task whose handler returned err.
+// decideOutcome returns an attempt after its handler returned err.
 func decideOutcome(r *rig, msg wire.TaskMessage, err error) *Attempt {
 	msg.ID, msg.Queue, msg.Type = "id", "q", "test"
 	a := &Attempt{Message: &msg, Queue: "q", Retried: msg.Retried}
-	r.pump.outcome(a, err)
+	r.fetcher.decideOutcome(a, err)
 	return a
 }
 
-// written is the message that goes back to Redis.
+// written returns the message that is written back to Redis.
 func written(t *testing.T, a *Attempt) *wire.TaskMessage {
 	t.Helper()
 	msg, err := wire.DecodeTaskMessage(a.settlement.Message)
@@ -35,16 +35,16 @@ func written(t *testing.T, a *Attempt) *wire.TaskMessage {
 }
 
 func TestOutcomeOfSuccess(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctestRun(t, func(t *testing.T) {
 		r := oneQueue(t, 1)
 		s := decideOutcome(r, wire.TaskMessage{}, nil).settlement
-		if s.Outcome != rdb.Done || s.Message != nil || s.Failed {
-			t.Errorf("not kept: %+v", s)
+		if s.Outcome != rdb.Done || s.Message != nil {
+			t.Errorf("without retention: %+v", s)
 		}
 		a := decideOutcome(r, wire.TaskMessage{Retention: 60}, nil)
 		s = a.settlement
-		if s.Outcome != rdb.Complete || s.Retention != 60 || s.Failed {
-			t.Errorf("kept: %+v", s)
+		if s.Outcome != rdb.Complete || s.Retention != 60 {
+			t.Errorf("with retention: %+v", s)
 		}
 		if got := written(t, a).CompletedAt; got != time.Now().Unix() {
 			t.Errorf("completed at %d", got)
@@ -55,7 +55,7 @@ func TestOutcomeOfSuccess(t *testing.T) {
 func TestOutcomeOfErrors(t *testing.T) {
 	const (
 		retried = 1
-		delay   = time.Minute // what the rig's RetryDelay says
+		delay   = time.Minute // the result of the rig's RetryDelay
 	)
 	wish := &RetryError{After: 5 * time.Second}
 	snooze := &RetryError{After: 7 * time.Second, Snooze: true}
@@ -66,41 +66,42 @@ func TestOutcomeOfErrors(t *testing.T) {
 		maxRetry int
 
 		outcome rdb.Outcome
-		failed  bool
 		delay   time.Duration
 		retried int
 	}{
-		{"an error", errTask, 3, rdb.Retry, true, delay, 2},
-		{"the last attempt", errTask, 1, rdb.Archive, true, 0, 1},
-		{"more attempts than allowed", errTask, 0, rdb.Archive, true, 0, 1},
-		{"skip", ErrSkipRetry, 3, rdb.Archive, true, 0, 1},
-		{"skip, wrapped", fmt.Errorf("bad input: %w", ErrSkipRetry), 3, rdb.Archive, true, 0, 1},
-		{"skip, joined", errors.Join(errTask, ErrSkipRetry), 3, rdb.Archive, true, 0, 1},
-		{"skip of no failure", errors.Join(harmless, ErrSkipRetry), 3, rdb.Archive, true, 0, 1},
-		{"a wish", wish, 3, rdb.Retry, true, 5 * time.Second, 2},
-		{"a wish, wrapped", fmt.Errorf("busy: %w", wish), 3, rdb.Retry, true, 5 * time.Second, 2},
-		{"a wish for the past", &RetryError{After: -time.Hour}, 3, rdb.Retry, true, 0, 2},
-		{"a wish at the last attempt", wish, 1, rdb.Archive, true, 0, 1},
-		{"snooze", snooze, 3, rdb.Retry, false, 7 * time.Second, 1},
-		{"snooze, wrapped", fmt.Errorf("busy: %w", snooze), 3, rdb.Retry, false, 7 * time.Second, 1},
-		{"snooze at the last attempt", snooze, 1, rdb.Retry, false, 7 * time.Second, 1},
-		{"skip of a task put off", errors.Join(snooze, ErrSkipRetry), 3, rdb.Archive, true, 0, 1},
-		{"no failure", harmless, 3, rdb.Retry, false, delay, 1},
-		{"no failure, at the last attempt", harmless, 1, rdb.Retry, false, delay, 1},
-		{"a panic", &PanicError{Value: "text"}, 3, rdb.Retry, true, delay, 2},
-		{"a panic with skip", &PanicError{Value: ErrSkipRetry}, 3, rdb.Archive, true, 0, 1},
-		{"a panic with an error", &PanicError{Value: io.EOF}, 1, rdb.Archive, true, 0, 1},
-		{"a canceled context", context.Canceled, 3, rdb.Retry, true, delay, 2},
+		{"an error", errTask, 3, rdb.Retry, delay, 2},
+		{"the last attempt", errTask, 1, rdb.Archive, 0, 1},
+		{"more attempts than allowed", errTask, 0, rdb.Archive, 0, 1},
+		{"skip", ErrSkipRetry, 3, rdb.Archive, 0, 1},
+		{"skip, wrapped", fmt.Errorf("bad input: %w", ErrSkipRetry), 3, rdb.Archive, 0, 1},
+		{"skip, joined", errors.Join(errTask, ErrSkipRetry), 3, rdb.Archive, 0, 1},
+		{"skip without a failure", errors.Join(harmless, ErrSkipRetry), 3, rdb.Archive, 0, 1},
+		{"a delay", wish, 3, rdb.Retry, 5 * time.Second, 2},
+		{"a delay, wrapped", fmt.Errorf("busy: %w", wish), 3, rdb.Retry, 5 * time.Second, 2},
+		{"a negative delay", &RetryError{After: -time.Hour}, 3, rdb.Retry, 0, 2},
+		{"a delay at the last attempt", wish, 1, rdb.Archive, 0, 1},
+		{"snooze", snooze, 3, rdb.Defer, 7 * time.Second, 1},
+		{"snooze, wrapped", fmt.Errorf("busy: %w", snooze), 3, rdb.Defer, 7 * time.Second, 1},
+		{"snooze at the last attempt", snooze, 1, rdb.Defer, 7 * time.Second, 1},
+		{"skip of a snoozed task", errors.Join(snooze, ErrSkipRetry), 3, rdb.Archive, 0, 1},
+		{"no failure", harmless, 3, rdb.Defer, delay, 1},
+		{"no failure, at the last attempt", harmless, 1, rdb.Defer, delay, 1},
+		{"a panic", &PanicError{Value: "text"}, 3, rdb.Retry, delay, 2},
+		{"a panic with skip", &PanicError{Value: ErrSkipRetry}, 3, rdb.Retry, delay, 2},
+		{"a panic with revoke", &PanicError{Value: ErrRevokeTask}, 3, rdb.Retry, delay, 2},
+		{"a panic with a delay", &PanicError{Value: &RetryError{After: time.Hour}}, 3, rdb.Retry, delay, 2},
+		{"a panic with an error", &PanicError{Value: io.EOF}, 1, rdb.Archive, 0, 1},
+		{"a canceled context", context.Canceled, 3, rdb.Retry, delay, 2},
 	} {
-		bubble(t, func(t *testing.T) {
+		synctestRun(t, func(t *testing.T) {
 			r := oneQueue(t, 1)
 			r.cfg.IsFailure = func(err error) bool { return !errors.Is(err, harmless) }
-			told := 0
-			r.cfg.OnError = func(context.Context, *Attempt, error) { told++ }
+			calls := 0
+			r.cfg.OnError = func(context.Context, *Attempt, error) { calls++ }
 			a := decideOutcome(r, wire.TaskMessage{Retried: retried, MaxRetry: c.maxRetry}, c.err)
 			s, msg := a.settlement, written(t, a)
-			if s.Outcome != c.outcome || s.Failed != c.failed || s.Delay != c.delay {
-				t.Errorf("%s: %v, failed %v, delay %v", c.name, s.Outcome, s.Failed, s.Delay)
+			if s.Outcome != c.outcome || s.Delay != c.delay {
+				t.Errorf("%s: %v, delay %v", c.name, s.Outcome, s.Delay)
 			}
 			if msg.Retried != c.retried || msg.LastErr != c.err.Error() || msg.LastFailedAt != time.Now().Unix() {
 				t.Errorf("%s: retried %d, last error %q at %d", c.name, msg.Retried, msg.LastErr, msg.LastFailedAt)
@@ -109,11 +110,11 @@ func TestOutcomeOfErrors(t *testing.T) {
 			if strings.HasPrefix(c.name, "snooze") {
 				want = 0
 			}
-			if told != want {
-				t.Errorf("%s: the ErrorHandler was told %d times", c.name, told)
+			if calls != want {
+				t.Errorf("%s: the ErrorHandler was called %d times", c.name, calls)
 			}
 			if a.Retried != retried {
-				t.Errorf("%s: user code is told of %d failed attempts before this one", c.name, a.Retried)
+				t.Errorf("%s: user code sees %d failed attempts before this one", c.name, a.Retried)
 			}
 		})
 	}
@@ -124,43 +125,39 @@ func TestOutcomeOfRevoked(t *testing.T) {
 	for _, err := range []error{ErrRevokeTask, fmt.Errorf("not wanted: %w", ErrRevokeTask), errors.Join(ErrSkipRetry, ErrRevokeTask)} {
 		for _, retention := range []int64{0, 60} {
 			s := decideOutcome(r, wire.TaskMessage{Retention: retention, MaxRetry: 3}, err).settlement
-			if s.Outcome != rdb.Done || s.Failed || s.Message != nil {
+			if s.Outcome != rdb.Revoke || s.Message != nil {
 				t.Errorf("%v: %+v", err, s)
 			}
 		}
 	}
 }
 
-// Of a task that was canceled to be archived or deleted, no error makes another attempt.
+// If a task was canceled with an outcome of archive or delete, no error causes another attempt.
 func TestOutcomeOfCanceled(t *testing.T) {
-	type result struct {
-		outcome rdb.Outcome
-		failed  bool
-	}
 	snooze := &RetryError{After: time.Second, Snooze: true}
 	for _, c := range []struct {
 		err             error
-		archive, delete result
+		archive, delete rdb.Outcome
 	}{
-		{nil, result{rdb.Done, false}, result{rdb.Done, false}},
-		{ErrRevokeTask, result{rdb.Done, false}, result{rdb.Done, false}},
-		{context.Canceled, result{rdb.Archive, true}, result{rdb.Discard, false}},
-		{errTask, result{rdb.Archive, true}, result{rdb.Discard, false}},
-		{ErrSkipRetry, result{rdb.Archive, true}, result{rdb.Discard, false}},
-		{snooze, result{rdb.Archive, true}, result{rdb.Discard, false}},
-		{&PanicError{Value: "text"}, result{rdb.Archive, true}, result{rdb.Discard, false}},
+		{nil, rdb.Done, rdb.Done},
+		{ErrRevokeTask, rdb.Revoke, rdb.Revoke},
+		{context.Canceled, rdb.Archive, rdb.Discard},
+		{errTask, rdb.Archive, rdb.Discard},
+		{ErrSkipRetry, rdb.Archive, rdb.Discard},
+		{snooze, rdb.Archive, rdb.Discard},
+		{&PanicError{Value: "text"}, rdb.Archive, rdb.Discard},
 	} {
-		for fate, want := range map[wire.Fate]result{wire.FateArchive: c.archive, wire.FateDelete: c.delete} {
+		for outcome, want := range map[wire.CancelOutcome]rdb.Outcome{wire.CancelArchive: c.archive, wire.CancelDelete: c.delete} {
 			a := &Attempt{Message: &wire.TaskMessage{ID: "id", Queue: "q", Type: "test", MaxRetry: 3}, Queue: "q"}
-			a.fate.Store(int32(fate))
+			a.cancelOutcome.Store(int32(outcome))
 			r := oneQueue(t, 1)
 			r.cfg.IsFailure = func(error) bool { return false }
-			r.pump.outcome(a, c.err)
-			if got := (result{a.settlement.Outcome, a.settlement.Failed}); got != want {
-				t.Errorf("fate %d, %v: %+v, want %+v", fate, c.err, got, want)
+			r.fetcher.decideOutcome(a, c.err)
+			if got := a.settlement.Outcome; got != want {
+				t.Errorf("outcome %d, %v: %v, want %v", outcome, c.err, got, want)
 			}
 			if a.Message.Retried != 0 {
-				t.Errorf("fate %d, %v: %d retries", fate, c.err, a.Message.Retried)
+				t.Errorf("outcome %d, %v: %d retries", outcome, c.err, a.Message.Retried)
 			}
 		}
 	}
@@ -176,10 +173,10 @@ func TestErrorTextIsMadeValid(t *testing.T) {
 func TestMessageThatCannotBeEncoded(t *testing.T) {
 	r := oneQueue(t, 1)
 	a := decideOutcome(r, wire.TaskMessage{MaxRetry: 3, LastErr: "", Group: "\xff"}, errTask)
-	if s := a.settlement; s.Outcome != rdb.Archive || s.Message != nil || !s.Failed {
+	if s := a.settlement; s.Outcome != rdb.Archive || s.Message != nil {
 		t.Errorf("got %+v", s)
 	}
-	r.mustLog(1, "cannot be encoded", "task=id")
+	r.mustLog(1, "message not encoded", "task=id")
 }
 
 func TestPanicsAreLogged(t *testing.T) {
@@ -189,9 +186,9 @@ func TestPanicsAreLogged(t *testing.T) {
 		t.Errorf("got %v", panicked)
 	}
 	decideOutcome(r, wire.TaskMessage{}, panicked)
-	r.mustLog(1, "a handler panicked", "task=id", "EOF", "the stack")
-	decideOutcome(r, wire.TaskMessage{}, fmt.Errorf("one that the handler contained: %w", panicked))
-	r.mustLog(1, "a handler panicked")
+	r.mustLog(1, "handler panicked", "task=id", "EOF", "the stack")
+	decideOutcome(r, wire.TaskMessage{}, fmt.Errorf("a recovered panic: %w", panicked))
+	r.mustLog(1, "handler panicked")
 }
 
 func TestErrorsAreReported(t *testing.T) {
@@ -202,7 +199,7 @@ func TestErrorsAreReported(t *testing.T) {
 			t.Errorf("context %v of %v", ctx, FromContext(ctx))
 		}
 		if a.Message.Retried != 1 || a.Message.LastErr != "" {
-			t.Errorf("the message is changed already: %+v", a.Message)
+			t.Errorf("the message was changed already: %+v", a.Message)
 		}
 		got = append(got, err)
 	}
@@ -217,18 +214,18 @@ func TestErrorsAreReported(t *testing.T) {
 func TestCallbacksThatPanic(t *testing.T) {
 	r := oneQueue(t, 1)
 	for _, crash := range []func(){func() { panic("no good") }, func() { panic(io.EOF) }} {
-		before := r.log.count("a callback panicked")
+		before := r.log.count("callback panicked")
 		r.cfg.OnError = func(context.Context, *Attempt, error) { crash() }
 		r.cfg.IsFailure = func(error) bool { crash(); return false }
 		r.cfg.RetryDelay = func(*Attempt, error) time.Duration { crash(); return 0 }
 		s := decideOutcome(r, wire.TaskMessage{MaxRetry: 3}, errTask).settlement
-		if s.Outcome != rdb.Retry || !s.Failed || s.Delay != fallbackDelay {
+		if s.Outcome != rdb.Retry || s.Delay != fallbackDelay {
 			t.Errorf("got %+v", s)
 		}
-		r.mustLog(before+3, "a callback panicked")
+		r.mustLog(before+3, "callback panicked")
 		for _, callback := range []string{"ErrorHandler", "IsFailure", "RetryDelayFunc"} {
-			if r.log.count("a callback panicked", "callback="+callback, "settle_test.go") == 0 {
-				t.Errorf("%s: not in the log with its stack", callback)
+			if r.log.count("callback panicked", "callback="+callback, "settle_test.go") == 0 {
+				t.Errorf("%s: not logged with its stack", callback)
 			}
 		}
 	}
@@ -251,7 +248,7 @@ func TestErrorTexts(t *testing.T) {
 	}
 }
 
-// rudeError has methods that panic, but for the ones named.
+// rudeError has methods that panic, except for the polite one.
 type rudeError struct{ polite string }
 
 func (e rudeError) Error() string {
@@ -268,9 +265,9 @@ func TestErrorsWhoseMethodsPanic(t *testing.T) {
 		r := oneQueue(t, 1)
 		a := decideOutcome(r, wire.TaskMessage{Retried: 1, MaxRetry: 3}, err)
 		s, msg := a.settlement, written(t, a)
-		if s.Outcome != rdb.Retry || !s.Failed || msg.Retried != 2 || !strings.Contains(msg.LastErr, fmt.Sprintf("%T", err)) {
+		if s.Outcome != rdb.Retry || msg.Retried != 2 || !strings.Contains(msg.LastErr, fmt.Sprintf("%T", err)) {
 			t.Errorf("got %+v with %+v", s, msg)
 		}
-		r.mustLog(1, "a callback panicked", "task=id", "the handler's error")
+		r.mustLog(1, "callback panicked", "task=id", "the handler's error")
 	}
 }

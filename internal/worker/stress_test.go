@@ -14,21 +14,22 @@ import (
 	"github.com/asynq-go/asynq/internal/runner"
 )
 
-// chaos is a rig in trouble: connections are cut, queues refuse, and handlers do what handlers do.
+// chaos is a rig with failures: connections are cut, queues reply with errors, and handlers fail in
+// all ways.
 type chaos struct {
 	*rig
 	mu     sync.Mutex
 	random *rand.Rand
-	runs   map[string]int // task → how often its handler began
+	runs   map[string]int // task → number of handler calls
 	atOnce atomic.Int32
-	quiet  atomic.Bool // no more trouble
+	quiet  atomic.Bool // no more failures
 }
 
 func newChaos(t *testing.T, seed uint64, tasks int) *chaos {
 	queues := map[string]int{"high": 3, "low": 1, "other": 2}
 	slots := 5
 	if seed%3 == 1 {
-		slots = 2 * minSecond // enough for two trips at once
+		slots = 2 * minSecond // enough for two round trips in flight
 	}
 	c := &chaos{
 		rig:    newRig(t, slots, queues, []string{"high", "low"}, []string{"other"}),
@@ -38,7 +39,7 @@ func newChaos(t *testing.T, seed uint64, tasks int) *chaos {
 	c.memory.latency = time.Millisecond
 	c.cfg.RetryDelay = func(*Attempt, error) time.Duration { return 100 * time.Millisecond }
 	c.rig.handle = c.handle
-	c.memory.fate = c.fate
+	c.memory.failure = c.failure
 	for name := range queues {
 		for i := range tasks {
 			c.addSilently(name, fmt.Sprint(name, i))
@@ -53,23 +54,23 @@ func (c *chaos) intN(n int) int {
 	return c.random.IntN(n)
 }
 
-func (c *chaos) fate(*rdb.Turn) fate {
+func (c *chaos) failure(*rdb.RoundTrip) failure {
 	if c.quiet.Load() {
-		return answered
+		return noFailure
 	}
 	switch c.intN(12) {
 	case 0:
 		return lost
 	case 1:
-		return unanswered
+		return replyLost
 	default:
-		return answered
+		return noFailure
 	}
 }
 
 func (c *chaos) handle(ctx context.Context, a *Attempt) error {
 	if n := c.atOnce.Add(1); int(n) > c.cfg.Concurrency {
-		c.t.Errorf("%d handlers run at once", n)
+		c.t.Errorf("%d handlers run at the same time", n)
 	}
 	defer c.atOnce.Add(-1)
 	c.mu.Lock()
@@ -92,7 +93,7 @@ func (c *chaos) handle(ctx context.Context, a *Attempt) error {
 	return nil
 }
 
-// disturb has queues refuse for a while, over and over, until the trouble is over.
+// disturb makes queues fail for a while, repeatedly, until the failures are over.
 func (c *chaos) disturb() {
 	names := []string{"high", "low", "other"}
 	for !c.quiet.Load() {
@@ -107,7 +108,7 @@ func (c *chaos) disturb() {
 	}
 }
 
-// count returns how many tasks there are in each state.
+// count returns the number of tasks by state.
 func (c *chaos) count() map[string]int {
 	n := make(map[string]int)
 	c.set(func() {
@@ -120,7 +121,8 @@ func (c *chaos) count() map[string]int {
 	return n
 }
 
-// mustHaveRun checks that no attempt was made twice or forgotten: each that began is either the last one or a retry that was counted.
+// mustHaveRun checks that no attempt was made twice or lost: each attempt is either the last one or
+// counted as a retry.
 func (c *chaos) mustHaveRun() {
 	c.t.Helper()
 	for name, q := range c.queues {
@@ -137,10 +139,11 @@ func (c *chaos) mustHaveRun() {
 	}
 }
 
-// Whatever happens to connections and queues, each task is run to its outcome, and no attempt is made twice.
-func TestStressOfTrouble(t *testing.T) {
+// With any failures of connections and queues, each task gets its outcome, and no attempt is made
+// twice.
+func TestStressFailures(t *testing.T) {
 	for seed := range uint64(8) {
-		bubble(t, func(t *testing.T) {
+		synctestRun(t, func(t *testing.T) {
 			const tasks = 60
 			c := newChaos(t, seed, tasks)
 			loops := c.run()
@@ -160,7 +163,7 @@ func TestStressOfTrouble(t *testing.T) {
 			}
 			c.stop(loops)
 			if n := c.count(); n["done"]+n["archived"] != 3*tasks {
-				t.Errorf("in the end there are %v", n)
+				t.Errorf("at the end there are %v", n)
 			}
 			c.mustHaveRun()
 			c.mustBeFree()
@@ -168,10 +171,10 @@ func TestStressOfTrouble(t *testing.T) {
 	}
 }
 
-// A server may be stopped at any moment of its life: nothing stays active, and nothing is lost.
-func TestStressOfLifecycle(t *testing.T) {
+// If a server is stopped at any time, no task stays active, and none is lost.
+func TestStressLifecycle(t *testing.T) {
 	for seed := range uint64(40) {
-		bubble(t, func(t *testing.T) {
+		synctestRun(t, func(t *testing.T) {
 			c := newChaos(t, seed, 30)
 			c.quiet.Store(seed%2 == 0)
 			loops := c.run()
@@ -189,7 +192,7 @@ func TestStressOfLifecycle(t *testing.T) {
 			c.quiet.Store(true)
 			others.Wait()
 			if n := c.count(); n["active"] != 0 || n["pending"]+n["retry"]+n["done"]+n["archived"] != 3*30 {
-				t.Errorf("in the end there are %v", n)
+				t.Errorf("at the end there are %v", n)
 			}
 			if open := c.pool.Open(); open != 0 {
 				t.Errorf("%d attempts are open", open)
@@ -198,7 +201,7 @@ func TestStressOfLifecycle(t *testing.T) {
 	}
 }
 
-// shutDown stops the rig as a server does. The trouble ends while it does.
+// shutDown stops the rig as a server does. The failures end during the shutdown.
 func (c *chaos) shutDown(loops *runner.Runner) {
 	c.pool.StopFetching()
 	if err := loops.Stop(context.Background(), stageIntake); err != nil {

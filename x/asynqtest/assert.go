@@ -11,19 +11,21 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// AssertEnqueued ends the test unless a task is enqueued that has all that want says, and returns it; the first in the order of Enqueued
-// if there are several. The failure shows the nearest tasks, and in what they differ.
+// AssertEnqueued ends the test unless an enqueued task matches want. It returns the task, or the
+// first one in the order of Enqueued. The failure shows the most similar tasks and their
+// differences.
 func (b *Broker) AssertEnqueued(t testing.TB, want Task) *asynq.TaskInfo {
 	t.Helper()
 	matching, others := b.split(t, want)
 	if len(matching) == 0 {
 		t.Fatal(b.explain(want, others))
-		return nil // where Fatal returns, in a test of tests
+		return nil // if Fatal returns, as in tests of this package
 	}
 	return matching[0]
 }
 
-// AssertNotEnqueued ends the test if a task is enqueued that has all that notWanted says. The zero Task stands for any task.
+// AssertNotEnqueued ends the test if an enqueued task matches notWanted. The zero Task matches all
+// tasks.
 func (b *Broker) AssertNotEnqueued(t testing.TB, notWanted Task) {
 	t.Helper()
 	matching, _ := b.split(t, notWanted)
@@ -42,7 +44,7 @@ func (b *Broker) AssertNotEnqueued(t testing.TB, notWanted Task) {
 	t.Fatal(text.String())
 }
 
-// AssertCount ends the test unless exactly n of the enqueued tasks have all that want says, and returns them.
+// AssertCount ends the test unless exactly n enqueued tasks match want. It returns them.
 func (b *Broker) AssertCount(t testing.TB, n int, want Task) []*asynq.TaskInfo {
 	t.Helper()
 	matching, others := b.split(t, want)
@@ -61,14 +63,14 @@ func (b *Broker) AssertCount(t testing.TB, n int, want Task) []*asynq.TaskInfo {
 	return matching
 }
 
-// Matching returns the enqueued tasks that have all that want says.
+// Matching returns the enqueued tasks that match want.
 func (b *Broker) Matching(want Task) []*asynq.TaskInfo {
 	b.t.Helper()
 	matching, _ := b.split(b.t, want)
 	return matching
 }
 
-// split tells the tasks that are what is wanted from the others.
+// split separates the tasks that match want from the others.
 func (b *Broker) split(t testing.TB, want Task) (matching, others []*asynq.TaskInfo) {
 	t.Helper()
 	if err := want.check(); err != nil {
@@ -76,7 +78,7 @@ func (b *Broker) split(t testing.TB, want Task) (matching, others []*asynq.TaskI
 	}
 	tasks, err := b.tasks()
 	if err != nil {
-		t.Fatalf("asynqtest: listing the tasks: %v", err)
+		t.Fatalf("asynqtest: list tasks: %v", err)
 	}
 	now := b.Now()
 	for _, info := range tasks {
@@ -89,18 +91,18 @@ func (b *Broker) split(t testing.TB, want Task) (matching, others []*asynq.TaskI
 	return matching, others
 }
 
-// mostShown is how many tasks a failure shows.
+// mostShown is the number of tasks in a failure.
 const mostShown = 3
 
 func (b *Broker) explain(want Task, others []*asynq.TaskInfo) string {
 	text := fmt.Sprintf("asynqtest: no such task is enqueued: %v", want)
 	if len(others) == 0 {
-		return text + "\nNone is. A task that is done is gone, unless it has a Retention."
+		return text + "\nThere are no tasks. A completed task is deleted unless it has a Retention."
 	}
 	return text + "\n" + b.nearest(want, others)
 }
 
-// nearest shows the tasks that lack least of what is wanted.
+// nearest formats the tasks with the fewest differences from want.
 func (b *Broker) nearest(want Task, others []*asynq.TaskInfo) string {
 	type candidate struct {
 		info *asynq.TaskInfo
@@ -122,9 +124,9 @@ func (b *Broker) nearest(want Task, others []*asynq.TaskInfo) string {
 	})
 	var text strings.Builder
 	if len(others) > mostShown {
-		fmt.Fprintf(&text, "The nearest of the %d others:", len(others))
+		fmt.Fprintf(&text, "The most similar of the %d others:", len(others))
 	} else {
-		text.WriteString("What there is:")
+		text.WriteString("The tasks:")
 	}
 	for _, c := range candidates[:min(len(candidates), mostShown)] {
 		fmt.Fprintf(&text, "\n  %s", headline(c.info, now))
@@ -135,7 +137,7 @@ func (b *Broker) nearest(want Task, others []*asynq.TaskInfo) string {
 	return text.String()
 }
 
-// headline describes a task on one line.
+// headline describes a task in one line.
 func headline(info *asynq.TaskInfo, now time.Time) string {
 	line := fmt.Sprintf("%s %s in queue %q: %v", info.Type, info.ID, info.Queue, info.State)
 	switch info.State {

@@ -51,7 +51,7 @@ func TestMatching(t *testing.T) {
 		{asynqtest.Task{ProcessAt: b.Now().Add(time.Hour), Within: time.Nanosecond}, ""},
 		{asynqtest.Task{ProcessAt: b.Now()}, "1h0m0s off"},
 		{asynqtest.Task{Options: []asynq.Option{
-			asynq.TaskID("x"), asynq.Queue("mail"), asynq.MaxRetry(0), asynq.Timeout(2 * time.Second), asynq.Deadline(deadline),
+			nil, asynq.TaskID("x"), asynq.Queue("mail"), asynq.MaxRetry(0), asynq.Timeout(2 * time.Second), asynq.Deadline(deadline),
 			asynq.Retention(time.Hour), asynq.ProcessIn(time.Hour), asynq.ProcessAt(b.Now().Add(time.Hour)), asynq.Group("g"),
 			asynq.Header("user", "7"),
 		}}, ""},
@@ -86,7 +86,7 @@ func TestFailureShowsTheNearest(t *testing.T) {
 	t.Parallel()
 	b := asynqtest.Run(t)
 	want := asynqtest.Task{Type: "a", Queue: "high", Payload: `{"id":1}`}
-	wantFailure(t, func(t testing.TB) { b.AssertEnqueued(t, want) }, "None is", `Task{Type: "a", Payload: {"id":1}, Queue: "high"}`)
+	wantFailure(t, func(t testing.TB) { b.AssertEnqueued(t, want) }, "There are no tasks", `Task{Type: "a", Payload: {"id":1}, Queue: "high"}`)
 
 	for range 5 {
 		enqueue(t, b, "far", `{"id":1}`, asynq.Queue("high"))
@@ -98,7 +98,7 @@ func TestFailureShowsTheNearest(t *testing.T) {
 	if one < 0 || two < one || far < two {
 		t.Errorf("the order is wrong:\n%s", text)
 	}
-	if !strings.Contains(text, "The nearest of the 7 others") || strings.Count(text, "far ") != 1 || !strings.Contains(text, "scheduled, due in 1h0m0s") {
+	if !strings.Contains(text, "The most similar of the 7 others") || strings.Count(text, "far ") != 1 || !strings.Contains(text, "scheduled, due in 1h0m0s") {
 		t.Errorf("got:\n%s", text)
 	}
 }
@@ -109,6 +109,9 @@ func TestUniqueCannotBeAskedFor(t *testing.T) {
 	wantFailure(t, func(t testing.TB) {
 		b.AssertEnqueued(t, asynqtest.Task{Options: []asynq.Option{asynq.Unique(time.Hour)}})
 	}, "ErrDuplicateTask")
+	wantFailure(t, func(t testing.TB) {
+		b.AssertEnqueued(t, asynqtest.Task{Options: []asynq.Option{asynq.IdempotencyKey("key", time.Hour)}})
+	}, "the same ID")
 }
 
 func TestPendingTasksWaitForNoTime(t *testing.T) {

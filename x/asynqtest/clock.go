@@ -2,16 +2,17 @@ package asynqtest
 
 import "time"
 
-// Now returns the Broker's time. It stands still until Advance or SetTime move it.
+// Now returns the Broker's time. Only Advance and SetTime change it.
 func (b *Broker) Now() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.now
 }
 
-// Advance lets d pass, rounded up to whole seconds, as times are in Redis. What is due by then is run by the next Drain; what has a
-// time to live, such as a uniqueness lock, may end. If it is the first move of the clock, d counts from the host's time, so that
-// a task for time.Now().Add(d) is due too. Advance panics if d is negative.
+// Advance moves the clock forward by d, rounded up to whole seconds, the resolution of times in
+// Redis. The next Drain runs the tasks that are due then. Keys with a TTL, such as unique locks,
+// may expire. The first move starts from the host's time, so that a task for time.Now().Add(d) is
+// due after it. Advance panics if d is negative.
 func (b *Broker) Advance(d time.Duration) {
 	if d < 0 {
 		panic("asynqtest: Advance by a negative duration: use SetTime to go back")
@@ -26,7 +27,7 @@ func (b *Broker) Advance(d time.Duration) {
 	b.set(ceilSecond(from.Add(d)))
 }
 
-// SetTime moves the clock to exactly now. It may go back, but that brings back nothing that has expired.
+// SetTime sets the clock to now exactly. It may go back, but that does not restore expired keys.
 func (b *Broker) SetTime(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,9 +35,9 @@ func (b *Broker) SetTime(now time.Time) {
 	b.set(now)
 }
 
-// set tells Redis the time; TTLs go with it.
+// set changes the time of Redis, and the TTLs with it.
 func (b *Broker) set(now time.Time) {
-	b.now = now.Round(0) // without the host's monotonic clock
+	b.now = now.Round(0) // strips the monotonic clock reading
 	b.mini.SetTime(b.now)
 }
 

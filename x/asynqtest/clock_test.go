@@ -13,7 +13,7 @@ import (
 func TestTasksBecomeDueExactlyWithTheClock(t *testing.T) {
 	t.Parallel()
 	b := asynqtest.Run(t, asynqtest.At(time.Date(2020, 2, 29, 12, 0, 0, 0, time.UTC)))
-	for range 2 { // also when the clock is far from the host's
+	for range 2 { // also if the clock is far from the host's
 		enqueue(t, b, "a", "", asynq.TaskID("in"), asynq.ProcessIn(time.Hour))
 		enqueue(t, b, "a", "", asynq.TaskID("at"), asynq.ProcessAt(b.Now().Add(2*time.Hour)))
 		b.Advance(time.Hour - time.Second)
@@ -31,7 +31,7 @@ func TestTasksBecomeDueExactlyWithTheClock(t *testing.T) {
 func TestFirstAdvanceKnowsTheHostsTime(t *testing.T) {
 	t.Parallel()
 	b := asynqtest.Run(t)
-	b.SetTime(b.Now()) // a move
+	b.SetTime(b.Now()) // moved
 	if now := b.Now(); now.Nanosecond() != 0 || time.Until(now) > time.Second || time.Since(now) > time.Minute {
 		t.Errorf("the clock starts at %v, the host's is at %v", now, time.Now())
 	}
@@ -42,7 +42,7 @@ func TestFirstAdvanceKnowsTheHostsTime(t *testing.T) {
 	}
 
 	b = asynqtest.Run(t)
-	<-time.After(time.Until(b.Now()) + time.Millisecond) // until the host's clock has passed the one that stands still; a second at most
+	<-time.After(time.Until(b.Now()) + time.Millisecond) // until the host's clock is later than the fixed one; at most a second
 	enqueue(t, b, "a", "", asynq.TaskID("x"), asynq.ProcessAt(time.Now().Add(time.Hour)))
 	b.Advance(time.Hour)
 	wantIDs(t, b.Drain(t, asynq.HandlerFunc(succeed)), "x")

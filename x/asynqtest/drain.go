@@ -10,32 +10,35 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Drain runs all tasks that are due, and what their handlers enqueue meanwhile, until nothing is due any more. It returns what became
-// of each attempt, in the order in which they ran.
+// Drain runs all due tasks, and the tasks that their handlers enqueue, until no task is due. It
+// returns the outcome of each attempt, in the order in which they ran.
 //
-// A real server does it, so that contexts, results, retries, uniqueness and the archive are as in production; but one task at a time, and
-// handler is called in the goroutine that called Drain. So a handler may use t.Fatal, and a debugger may stop it for as long as it likes:
-// its lease does not end. Its Timeout and Deadline do, by the host's clock. A panic fails the attempt, as in production; the log of
-// the test has its stack. Where a handler ends the test, its task goes back to the queue.
+// A real server does the work, so contexts, results, retries, unique locks and the archive are as
+// in production. But tasks run one at a time, and handler is called on the goroutine that called
+// Drain: a handler may call t.Fatal, and a debugger may stop it for any time, because its lease
+// does not expire. Its Timeout and Deadline do, by the host's clock. A panic fails the attempt, as
+// in production, and the test log has its stack. If a handler ends the test, its task returns to
+// the queue.
 //
-// What is due:
+// Due are:
 //
-//   - Pending tasks, of all queues that are not paused, and of those that come into being meanwhile.
+//   - Pending tasks of all queues that are not paused, including queues created by a handler.
 //   - Scheduled tasks whose time is not after Now.
-//   - The next attempt of a task that failed: at once, after everything else that is pending, whatever RetryDelayFunc says, until
-//     it is archived. With LeaveRetries it waits for its time as in production. In both cases RetryAfter and Snooze are obeyed: what
-//     they put off waits for Advance.
-//   - Groups, with Aggregate only.
+//   - Retries of failed tasks: at once, after all other pending tasks, regardless of
+//     RetryDelayFunc, until the task is archived. With LeaveRetries, they wait for their time as in
+//     production. In both cases, RetryAfter and Snooze are honored: such tasks wait for Advance.
+//   - Groups, only with Aggregate.
 //
-// Tasks that enqueue or fail without an end are stopped by MaxAttempts. Drain ends the test then, and where a task that is due does
-// not get its turn for 10 s. Only one Drain may run at a time; other servers on the Broker, if any, take their share of the tasks.
+// MaxAttempts stops tasks that enqueue or fail endlessly: Drain then ends the test. It also does so
+// if a due task does not start within 10 s. Only one Drain may run at a time. Other servers on the
+// Broker process some of the tasks.
 func (b *Broker) Drain(t testing.TB, handler asynq.Handler, opts ...DrainOption) []Outcome {
 	t.Helper()
 	if handler == nil {
 		t.Fatal("asynqtest: Drain needs a handler")
 	}
 	if !b.draining.TryLock() {
-		t.Fatal("asynqtest: there is another Drain at work: a handler must not call it")
+		t.Fatal("asynqtest: Drain is already running: a handler must not call it")
 	}
 	defer b.draining.Unlock()
 	d := newDrain(b, t, handler)
@@ -46,61 +49,65 @@ func (b *Broker) Drain(t testing.TB, handler asynq.Handler, opts ...DrainOption)
 	return d.outcomes
 }
 
-// A DrainOption changes what Drain does.
+// A DrainOption configures Drain.
 type DrainOption func(*drain)
 
-// LeaveRetries leaves tasks that failed to their RetryDelayFunc, DefaultRetryDelayFunc unless Configure sets another: they wait in
-// the state retry, and are due once the clock has been moved.
+// LeaveRetries schedules retries with RetryDelayFunc, which is DefaultRetryDelayFunc unless
+// Configure sets another. Failed tasks stay in the state retry until the clock is moved.
 func LeaveRetries() DrainOption {
 	return func(d *drain) { d.leaveRetries = true }
 }
 
-// Aggregate lets Drain aggregate groups, and run the tasks that come of it. The aggregator is called in Drain's goroutine. Whenever all
-// else is done, all groups are aggregated, however young: for this the clock moves on by 2 s each time, or by a second more than
-// the GroupGracePeriod that Configure sets.
+// Aggregate makes Drain aggregate groups, and run the resulting tasks. The aggregator is called on
+// Drain's goroutine. When no other task is due, all groups are aggregated, regardless of their age:
+// each time, the clock is moved by 2 s, or by a second more than the GroupGracePeriod that
+// Configure sets.
 func Aggregate(a asynq.GroupAggregator) DrainOption {
 	return func(d *drain) { d.aggregator = a }
 }
 
-// MaxAttempts sets how many attempts a Drain may take before it ends the test. Default: 1,000.
+// MaxAttempts sets the number of attempts after which Drain ends the test. The default is 1,000.
 func MaxAttempts(n int) DrainOption {
 	return func(d *drain) { d.most = n }
 }
 
-// Configure changes the configuration of the server, for example to give it the program's own ErrorHandler, IsFailure or BaseContext, or
-// all that the program has. If Queues is set, only these are drained; if GroupAggregator is set, it is as with Aggregate. Concurrency
-// stays 1, leases and StuckGracePeriod stay without an end, the intervals of checks stay short, and without LeaveRetries there is no
-// delay before retries.
+// Configure changes the configuration of the server, for example to use the program's ErrorHandler,
+// IsFailure or BaseContext, or its whole configuration. If Queues is set, only these queues are
+// drained. If GroupAggregator is set, it is used as with Aggregate. Some settings cannot be
+// changed: Concurrency is 1, leases and StuckGracePeriod are unlimited, check intervals are short,
+// and retries have no delay without LeaveRetries.
 func Configure(change func(*asynq.Config)) DrainOption {
 	return func(d *drain) { change(&d.cfg) }
 }
 
-// An Outcome is what became of one attempt.
+// An Outcome is the outcome of one attempt.
 type Outcome struct {
-	// ID, Type, Queue and Payload of the task.
+	// ID, Type, Queue and Payload are those of the task.
 	ID      string
 	Type    string
 	Queue   string
 	Payload []byte
 
-	// Attempt is 1 for the first. Attempts that did not count as failed, as after Snooze, are not counted.
+	// Attempt is 1 for the first attempt. It does not include attempts that do not count as failed,
+	// such as those ended by Snooze.
 	Attempt int
 
-	// Err is what the handler returned, or a *asynq.PanicError.
+	// Err is the error that the handler returned, or a *asynq.PanicError.
 	Err error
 
-	// State is that of the task after the attempt: TaskStateCompleted, TaskStateRetry or TaskStateArchived; 0 if the task is gone, as
-	// after a success without a Retention, or RevokeTask.
+	// State is the state of the task after the attempt: TaskStateCompleted, TaskStateRetry or
+	// TaskStateArchived. It is 0 if the task was deleted, for example after a success without a
+	// Retention, or by RevokeTask.
 	State asynq.TaskState
 
-	// Result is what the handler wrote to the task's ResultWriter, also where the task is gone.
+	// Result is what the handler wrote to the task's ResultWriter, even if the task was deleted.
 	Result []byte
 
-	// Info is all that is known of the task after the attempt; nil if it is gone.
+	// Info describes the task after the attempt. It is nil if the task was deleted.
 	Info *asynq.TaskInfo
 }
 
-// String describes the outcome on one line.
+// String describes the outcome in one line.
 func (o Outcome) String() string {
 	state := "done"
 	if o.State != 0 {
@@ -115,7 +122,7 @@ func (o Outcome) String() string {
 
 const (
 	defaultMaxAttempts = 1000
-	forever            = 365 * 24 * time.Hour // longer than any debugger's pause
+	forever            = 365 * 24 * time.Hour // longer than any stop in a debugger
 	defaultStall       = 10 * time.Second
 	checkInterval      = 10 * time.Millisecond
 )
@@ -128,10 +135,10 @@ type drain struct {
 	aggregator asynq.GroupAggregator
 	cfg        asynq.Config
 	most       int
-	stall      time.Duration // how long nothing may happen
+	stall      time.Duration // the longest time without progress
 	outcomes   []Outcome
 	stage      *stage
-	held       *call // of a task, arrived before the outcome of the last one was seen
+	held       *call // a task that arrived before the outcome of the last one was seen
 
 	leaveRetries bool
 }
@@ -142,12 +149,12 @@ func newDrain(b *Broker, t testing.TB, handler asynq.Handler) *drain {
 	return d
 }
 
-// configure sets what no one else may.
+// configure applies the settings that the caller must not change.
 func (d *drain) configure() {
 	d.cfg.Concurrency = 1
 	d.cfg.LeaseDuration = forever
 	d.cfg.StuckGracePeriod = forever
-	d.cfg.TaskCheckInterval = checkInterval // a handler may move the clock, of which the server is told nothing
+	d.cfg.TaskCheckInterval = checkInterval // a handler may move the clock, which the server does not know
 	d.cfg.DelayedTaskCheckInterval = checkInterval
 	if !d.leaveRetries {
 		d.cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
@@ -169,7 +176,7 @@ func (d *drain) configure() {
 func (d *drain) run() {
 	d.t.Helper()
 	d.configure()
-	defer d.stage.close() // after the server's end, also where the handler ends the test
+	defer d.stage.close() // after the server has stopped, also if the handler ends the test
 	for {
 		queues := d.queues()
 		switch {
@@ -185,7 +192,7 @@ func (d *drain) run() {
 	}
 }
 
-// serve runs a server on the queues until none of them has anything left.
+// serve runs a server on the queues until they have no due tasks.
 func (d *drain) serve(queues []string, left func(*asynq.QueueInfo) bool) {
 	d.t.Helper()
 	cfg := d.cfg
@@ -198,20 +205,20 @@ func (d *drain) serve(queues []string, left func(*asynq.QueueInfo) bool) {
 	defer func() {
 		patience, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		if !ended { // the test ends in a handler, which is not waited for
+		if !ended { // a handler ends the test and is not waited for
 			d.stage.leave()
 			cancel()
 		}
-		_ = srv.ShutdownContext(patience) // it may tell of a task that it gave back
+		_ = srv.ShutdownContext(patience) // it may log that it requeued a task
 	}()
 	if err := srv.Start(asynq.HandlerFunc(d.stage.perform)); err != nil {
-		d.t.Fatalf("asynqtest: starting the server: %v", err)
+		d.t.Fatalf("asynqtest: start server: %v", err)
 	}
 	d.work(queues, left)
 	ended = true
 }
 
-// work runs what the server brings until nothing is left.
+// work executes the server's calls until nothing is left.
 func (d *drain) work(queues []string, left func(*asynq.QueueInfo) bool) {
 	d.t.Helper()
 	const shortest, longest = 200 * time.Microsecond, 5 * time.Millisecond
@@ -226,19 +233,19 @@ func (d *drain) work(queues []string, left func(*asynq.QueueInfo) bool) {
 		if d.anything(queues, left) {
 			quiet = 0
 			if time.Since(progress) > d.stall {
-				d.t.Fatalf("asynqtest: nothing has run for %v, although something is due:%s", d.stall, d.inventory(queues))
+				d.t.Fatalf("asynqtest: no progress for %v, although tasks are due:%s", d.stall, d.inventory(queues))
 			}
 			continue
 		}
-		// A task that is being moved may be missed by one look, as the places are looked at one after the other: it has come to
-		// rest by the second.
+		// One check may miss a task that moves between collections, because it reads them one after
+		// the other. The second check finds it.
 		if quiet++; quiet == 2 {
 			return
 		}
 	}
 }
 
-// next returns the next call from the server; nil if there is none for a while.
+// next returns the next call from the server, or nil if there is none for a while.
 func (d *drain) next(rest time.Duration) *call {
 	if c := d.held; c != nil {
 		d.held = nil
@@ -254,7 +261,7 @@ func (d *drain) next(rest time.Duration) *call {
 	}
 }
 
-// attend does what the server calls for.
+// attend executes a call of the server.
 func (d *drain) attend(c *call) {
 	d.t.Helper()
 	if c.task == nil {
@@ -262,8 +269,8 @@ func (d *drain) attend(c *call) {
 		return
 	}
 	if len(d.outcomes) >= d.most {
-		d.t.Fatalf("asynqtest: %d attempts, and there is more to do: does a task enqueue itself, or fail without an end? "+
-			"MaxAttempts allows more. The last ones:%s", d.most, d.last())
+		d.t.Fatalf("asynqtest: limit of %d attempts reached: does a task enqueue itself, or fail endlessly? "+
+			"MaxAttempts raises the limit. The last attempts:%s", d.most, d.last())
 	}
 	o := Outcome{Type: c.task.Type(), Payload: c.task.Payload(), Attempt: 1}
 	o.ID, _ = asynq.GetTaskID(c.ctx)
@@ -272,6 +279,9 @@ func (d *drain) attend(c *call) {
 		o.Attempt += retried
 	}
 	o.Err = d.attempt(c)
+	if err := c.task.ResultWriter().Flush(); err != nil {
+		d.t.Fatalf("asynqtest: store the result of task %s: %v", o.ID, err)
+	}
 	if info := d.find(&o); info != nil {
 		o.Result = info.Result
 	}
@@ -280,7 +290,7 @@ func (d *drain) attend(c *call) {
 	d.outcomes = append(d.outcomes, o)
 }
 
-// attempt calls the handler. What it panics with is kept for the server.
+// attempt calls the handler. It passes a panic on to the server.
 func (d *drain) attempt(c *call) error {
 	if panicked := contain(func() { c.err = d.handler.ProcessTask(c.ctx, c.task) }); panicked != nil {
 		d.t.Logf("asynqtest: the handler of %s panicked: %v\n%s", c.task.Type(), panicked.Value, panicked.Stack)
@@ -290,7 +300,8 @@ func (d *drain) attempt(c *call) error {
 	return c.err
 }
 
-// settled waits until the outcome is in Redis, and notes it. The server brings the next task not before that; it is put by until then.
+// settled waits until the outcome is in Redis, and records it. If the server sends the next task
+// before, it is kept for later.
 func (d *drain) settled(o *Outcome) {
 	d.t.Helper()
 	for deadline := time.Now().Add(d.stall); ; {
@@ -311,7 +322,7 @@ func (d *drain) settled(o *Outcome) {
 		}
 		o.Info, o.State = info, info.State
 		if info.State == asynq.TaskStatePending || info.State == asynq.TaskStateActive {
-			o.State = asynq.TaskStateRetry // and on its way already to the next attempt
+			o.State = asynq.TaskStateRetry // and may already have its next attempt
 		}
 		return
 	}
@@ -321,18 +332,18 @@ func (d *drain) find(o *Outcome) *asynq.TaskInfo {
 	d.t.Helper()
 	info, err := d.b.find(o.Queue, o.ID)
 	if err != nil {
-		d.t.Fatalf("asynqtest: looking at task %s: %v", o.ID, err)
+		d.t.Fatalf("asynqtest: read task %s: %v", o.ID, err)
 	}
 	return info
 }
 
-// aggregate calls the user's aggregator in Drain's goroutine.
+// aggregate calls the user's aggregator on Drain's goroutine.
 func (d *drain) aggregate(group string, tasks []*asynq.Task) (merged *asynq.Task) {
 	d.stage.call(func() { merged = d.aggregator.Aggregate(group, tasks) })
 	return merged
 }
 
-// last shows the last outcomes.
+// last formats the last outcomes.
 func (d *drain) last() string {
 	var text strings.Builder
 	for _, o := range d.outcomes[max(0, len(d.outcomes)-mostShown):] {

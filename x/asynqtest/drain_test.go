@@ -40,7 +40,7 @@ func TestDrainRunsInTheGoroutineOfItsCaller(t *testing.T) {
 	}))
 }
 
-// goroutine names the current goroutine.
+// goroutine returns the ID of the current goroutine.
 func goroutine() string {
 	buf := make([]byte, 64)
 	buf = buf[:runtime.Stack(buf, false)]
@@ -189,7 +189,7 @@ func TestDrainContainsPanics(t *testing.T) {
 		t.Errorf("got %v", outcomes)
 	}
 	if !asynq.IsPanicError(told) {
-		t.Errorf("the ErrorHandler was told %v", told)
+		t.Errorf("the ErrorHandler was called with %v", told)
 	}
 	if !bytes.Contains([]byte(text), []byte("TestDrainContainsPanics")) {
 		t.Errorf("the log of the test has no stack: %s", text)
@@ -240,7 +240,7 @@ func TestDrainRefuses(t *testing.T) {
 			b.Drain(t, asynq.HandlerFunc(succeed))
 			return nil
 		}))
-	}, "another Drain")
+	}, "already running")
 }
 
 func TestDrainLeavesPausedAndOtherQueues(t *testing.T) {
@@ -296,7 +296,7 @@ func TestDrainFailsWhereNothingHappens(t *testing.T) {
 	<-taken
 	wantFailure(t, func(t testing.TB) {
 		b.Drain(t, asynq.HandlerFunc(succeed), asynqtest.StallAfter(50*time.Millisecond))
-	}, "nothing has run for 50ms", "slow", "active")
+	}, "no progress for 50ms", "slow", "active")
 }
 
 func TestDrainTellsOfErrorsOfRedis(t *testing.T) {

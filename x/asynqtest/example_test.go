@@ -13,7 +13,7 @@ import (
 	"github.com/asynq-go/asynq/x/asynqtest"
 )
 
-// signUp is the program that is tested: it greets at once, and asks how it went a day later.
+// signUp is the program under test: it sends a welcome mail at once, and a survey a day later.
 func signUp(client *asynq.Client, email string) error {
 	payload, err := json.Marshal(map[string]string{"to": email})
 	if err != nil {
@@ -110,7 +110,7 @@ func ExampleBroker_AssertNotEnqueued() {
 	// 0
 }
 
-// exampleT stands in for the *testing.T that a test has and an example has not.
+// exampleT replaces the *testing.T of a test in examples.
 func exampleT() (t testing.TB, end func()) {
 	e := &example{}
 	return e, func() {

@@ -16,7 +16,7 @@ import (
 
 // fakeTB is a test that may fail without consequences.
 type fakeTB struct {
-	testing.TB // for what is not overridden
+	testing.TB // for the other methods
 
 	mu     sync.Mutex
 	failed bool
@@ -39,7 +39,7 @@ func (f *fakeTB) Fatalf(format string, args ...any) {
 
 func (f *fakeTB) Fatal(args ...any) { f.Fatalf("%s", fmt.Sprint(args...)) }
 
-// failure runs f in a test of its own and returns what it failed with.
+// failure runs f in a fake test and returns its failure.
 func failure(t *testing.T, f func(t testing.TB)) (text string, failed bool) {
 	t.Helper()
 	fake := &fakeTB{TB: t}
@@ -60,7 +60,7 @@ func wantFailure(t *testing.T, f func(t testing.TB), words ...string) {
 	}
 	for _, w := range words {
 		if !strings.Contains(text, w) {
-			t.Errorf("the failure does not say %q:\n%s", w, text)
+			t.Errorf("the failure does not contain %q:\n%s", w, text)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// testLogger writes what the server has to say into the log of the test, as long as that is allowed.
+// testLogger writes the server's log to the log of the test, until the test ends.
 type testLogger struct {
 	t    testing.TB
 	over <-chan struct{}

@@ -9,47 +9,50 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Task describes tasks by what they must have. Fields with their zero value do not matter.
+// Task describes tasks. Fields with their zero value match all tasks.
 type Task struct {
-	// Type of the task.
+	// Type is the type of the task.
 	Type string
 
-	// Payload of the task: a []byte, string or json.RawMessage as it is, anything else as what json.Marshal makes of it. Where both
-	// are JSON it is the values that are compared: the order of keys, blanks, and 1 or 1.0 do not matter.
+	// Payload is the payload of the task: a []byte, string or json.RawMessage as it is, any other
+	// value as encoded by json.Marshal. If both payloads are JSON, their values are compared: key
+	// order, white space, and 1 or 1.0 do not matter.
 	Payload any
 
-	// Headers that the task must have, beside others.
+	// Headers are headers that the task must have. It may have others, too.
 	Headers map[string]string
 
-	// Queue that the task is in.
+	// Queue is the queue of the task.
 	Queue string
 
-	// ID of the task.
+	// ID is the ID of the task.
 	ID string
 
-	// State of the task.
+	// State is the state of the task.
 	State asynq.TaskState
 
-	// Group that the task belongs to.
+	// Group is the group of the task.
 	Group string
 
-	// ProcessAt is when the task must be scheduled for, give or take Within.
+	// ProcessAt is the time for which the task must be scheduled, give or take Within.
 	ProcessAt time.Time
 
-	// ProcessIn is how long from Broker.Now the task must be scheduled for, give or take Within.
+	// ProcessIn is the delay from Broker.Now for which the task must be scheduled, give or take
+	// Within.
 	ProcessIn time.Duration
 
-	// Options that the task must look as if it was enqueued with, such as asynq.MaxRetry(0). Times may differ by Within. Unique leaves
-	// nothing to be seen in a task, so it cannot be asked for: enqueue the task again and expect asynq.ErrDuplicateTask.
+	// Options are options that the task must look like it was enqueued with, such as
+	// asynq.MaxRetry(0). Times may differ by Within. Unique cannot be checked, because it leaves no
+	// trace in a task: enqueue the task again and expect asynq.ErrDuplicateTask.
 	Options []asynq.Option
 
-	// Within is how far times may be off. Default: 5 s, as code that calls time.Now takes its time.
+	// Within is the tolerance for times. The default is 5 s, because code may call time.Now.
 	Within time.Duration
 }
 
 const defaultWithin = 5 * time.Second
 
-// String lists what the task must have.
+// String lists the fields that are set.
 func (want Task) String() string {
 	var fields []string
 	add := func(set bool, name, format string, value any) {
@@ -68,23 +71,32 @@ func (want Task) String() string {
 	add(want.Group != "", "Group", "%q", want.Group)
 	add(!want.ProcessAt.IsZero(), "ProcessAt", "%s", spellTime(want.ProcessAt))
 	add(want.ProcessIn != 0, "ProcessIn", "%v", want.ProcessIn)
-	for _, o := range want.Options {
+	for _, o := range want.options() {
 		fields = append(fields, o.String())
 	}
 	return "Task{" + strings.Join(fields, ", ") + "}"
 }
 
-// check returns what is wrong with the description itself.
+// options returns the Options that are not nil. asynq ignores nil options, too.
+func (want Task) options() []asynq.Option {
+	return asynq.NewTask("", nil, want.Options...).Options()
+}
+
+// check returns an error if the description is invalid.
 func (want Task) check() error {
-	for _, o := range want.Options {
-		if o.Type() == asynq.UniqueOpt {
-			return fmt.Errorf("%v cannot be seen in a task: enqueue it again and expect asynq.ErrDuplicateTask", o)
+	for _, o := range want.options() {
+		switch o.Type() {
+		case asynq.UniqueOpt:
+			return fmt.Errorf("%v leaves no trace in a task: enqueue it again and expect asynq.ErrDuplicateTask", o)
+		case asynq.IdempotencyKeyOpt:
+			return fmt.Errorf("%v leaves no trace in a task: enqueue it again and expect the same ID", o)
 		}
 	}
 	return nil
 }
 
-// differences says in which fields a task is not what is wanted, one line or more for each.
+// differences returns the differences between a task and the description, at least one line for
+// each field.
 func (want Task) differences(got *asynq.TaskInfo, now time.Time) (all differences) {
 	if want.Type != "" {
 		all.compare("Type", want.Type, got.Type)
@@ -117,14 +129,14 @@ func (want Task) differences(got *asynq.TaskInfo, now time.Time) (all difference
 	if want.ProcessIn != 0 {
 		all.due("ProcessIn", now.Add(want.ProcessIn), got, within)
 	}
-	for _, o := range want.Options {
+	for _, o := range want.options() {
 		all.option(o, got, now, within)
 	}
 	slices.Sort(all)
 	return all
 }
 
-// differences are lines that tell wanted and found values of fields.
+// differences is a list of lines with the wanted and the actual values of fields.
 type differences []string
 
 func (all *differences) add(field, format string, args ...any) {
@@ -145,10 +157,10 @@ func (all *differences) header(got *asynq.TaskInfo, key, value string) {
 	}
 }
 
-// due compares when a task is to be processed.
+// due compares the time at which a task is due.
 func (all *differences) due(field string, want time.Time, got *asynq.TaskInfo, within time.Duration) {
 	if got.State != asynq.TaskStateScheduled && got.State != asynq.TaskStateRetry {
-		all.add(field, "want %s, but the task waits for no time: it is %v", spellTime(want), got.State)
+		all.add(field, "want %s, but the task is not scheduled: it is %v", spellTime(want), got.State)
 		return
 	}
 	all.time(field, want, got.NextProcessAt, within)
@@ -160,7 +172,7 @@ func (all *differences) time(field string, want, got time.Time, within time.Dura
 	}
 }
 
-// option compares with what a task has that was enqueued with an option.
+// option compares a task with an option.
 func (all *differences) option(o asynq.Option, got *asynq.TaskInfo, now time.Time, within time.Duration) {
 	name, _, _ := strings.Cut(o.String(), "(")
 	switch v := o.Value(); o.Type() {
@@ -190,7 +202,7 @@ func (all *differences) option(o asynq.Option, got *asynq.TaskInfo, now time.Tim
 	}
 }
 
-// ceilDuration rounds up to whole seconds, as a task's message has them.
+// ceilDuration rounds up to whole seconds, as in a task's message.
 func ceilDuration(d time.Duration) time.Duration {
 	if part := d % time.Second; part > 0 {
 		return d - part + time.Second

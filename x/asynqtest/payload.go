@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// payloadOf turns a wanted payload into bytes.
+// payloadOf encodes a wanted payload.
 func payloadOf(v any) []byte {
 	switch v := v.(type) {
 	case []byte:
@@ -24,7 +24,7 @@ func payloadOf(v any) []byte {
 	}
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("asynqtest: a wanted payload of type %T cannot be written as JSON: %v", v, err))
+		panic(fmt.Sprintf("asynqtest: encode payload of type %T as JSON: %v", v, err))
 	}
 	return b
 }
@@ -45,7 +45,7 @@ func (all *differences) payload(want, got []byte) {
 	}
 }
 
-// sameNumber compares numbers by value, however they are written, and without a loss of digits.
+// sameNumber compares numbers by value, independent of their notation, without losing digits.
 var sameNumber = cmp.Comparer(func(a, b json.Number) bool {
 	if a == b {
 		return true
@@ -65,7 +65,7 @@ func decodeJSON(b []byte) (v any, ok bool) {
 	return v, err == io.EOF
 }
 
-// excerpt prints a payload on one line that is not too long.
+// excerpt formats a payload on one line of limited length.
 func excerpt(b []byte) string {
 	const most = 200
 	if !utf8.Valid(b) {

@@ -9,7 +9,8 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// FuzzPayload compares payloads: each is like itself, like itself in another layout, and like another one in both directions or in none.
+// FuzzPayload compares payloads: each equals itself, also in another layout, and the comparison is
+// symmetric.
 func FuzzPayload(f *testing.F) {
 	for _, pair := range [][2]string{
 		{`{"a":1}`, `{ "a": 1.0 }`}, {"1e400", "10e399"}, {"1e999999999", "1e-999999999"}, {"\xff", ""}, {"null", ""}, {"[[[[", "{}{}"}, {"0", "-0"},
@@ -32,7 +33,7 @@ func FuzzPayload(f *testing.F) {
 			t.Errorf("%q differs from %q", a, &wide)
 		}
 		if text := (Task{Payload: a}).String(); len(text) > 1000 {
-			t.Errorf("%d bytes tell of a payload", len(text))
+			t.Errorf("a payload is shown in %d bytes", len(text))
 		}
 	})
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// stage hands calls from the goroutines of a server over to the one that called Drain.
+// stage passes calls from the goroutines of a server to the one that called Drain.
 type stage struct {
 	calls   chan *call
-	leaving chan struct{} // closed when Drain answers no more
-	over    chan struct{} // closed after the server's end, which takes back the tasks of handlers that have no answer by then
+	leaving chan struct{} // closed when Drain no longer answers calls
+	over    chan struct{} // closed after the server has stopped, which requeues the tasks of handlers without an answer
 	once    sync.Once
 }
 
@@ -28,7 +28,7 @@ func (s *stage) close() {
 	close(s.over)
 }
 
-// call is something to be done in Drain's goroutine: a task for the handler, or else run.
+// call is something to execute on Drain's goroutine: a task for the handler, or run.
 type call struct {
 	ctx  context.Context
 	task *asynq.Task
@@ -36,10 +36,10 @@ type call struct {
 
 	done     chan struct{}
 	err      error             // of the handler
-	panicked *asynq.PanicError // nil if it did not
+	panicked *asynq.PanicError // nil if it did not panic
 }
 
-// answer lets the caller go on. What run panics with goes to it.
+// answer releases the caller. If run panicked, the caller panics with the same value.
 func (c *call) answer(run func()) {
 	if run != nil {
 		c.panicked = contain(run)
@@ -56,10 +56,11 @@ func (s *stage) perform(ctx context.Context, task *asynq.Task) error {
 	return c.err
 }
 
-// call runs a function in Drain's goroutine.
+// call runs a function on Drain's goroutine.
 func (s *stage) call(run func()) { s.wait(&call{run: run}) }
 
-// wait hands a call over and waits for the answer. It goes on with a panic, so that the server sees it.
+// wait passes a call on and waits for the answer. It panics again with the value of a panic, so
+// that the server sees it.
 func (s *stage) wait(c *call) {
 	c.done = make(chan struct{})
 	over := s.over
@@ -83,7 +84,7 @@ func (s *stage) wait(c *call) {
 	}
 }
 
-// contain runs f and returns what it panicked with.
+// contain runs f and returns the value that it panicked with.
 func contain(f func()) (panicked *asynq.PanicError) {
 	defer func() {
 		if v := recover(); v != nil {

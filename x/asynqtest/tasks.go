@@ -9,14 +9,14 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Enqueued returns all tasks of all queues, in all states, in the order of their queues' names, of states (pending, aggregating,
-// scheduled, retry, active, completed, archived), and within that the next to run first. A task that is done is not among them unless
-// it has a Retention.
+// Enqueued returns all tasks of all queues in all states. They are sorted by queue, then by state
+// (pending, aggregating, scheduled, retry, active, completed, archived), then next to run first. It
+// does not include completed tasks without a Retention, because they are deleted.
 func (b *Broker) Enqueued() []*asynq.TaskInfo {
 	b.t.Helper()
 	tasks, err := b.tasks()
 	if err != nil {
-		b.t.Fatalf("asynqtest: listing the tasks: %v", err)
+		b.t.Fatalf("asynqtest: list tasks: %v", err)
 	}
 	return tasks
 }
@@ -76,7 +76,7 @@ func everyPage(list listing, queue string) (all []*asynq.TaskInfo, err error) {
 	}
 }
 
-// find returns what is known of a task; nil if it is gone.
+// find returns a task, or nil if it does not exist.
 func (b *Broker) find(queue, id string) (*asynq.TaskInfo, error) {
 	info, err := b.inspector.GetTaskInfo(queue, id)
 	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {

@@ -21,7 +21,7 @@ func Example() {
 	scan := filter.Scan{
 		Filter:   f,
 		MaxScan:  100_000,
-		Progress: func(p filter.Progress) { log.Printf("%s: looked at %d tasks, found %d", p.Queue, p.Looked, p.Found) },
+		Progress: func(p filter.Progress) { log.Printf("%s: scanned %d tasks, found %d", p.Queue, p.Looked, p.Found) },
 	}
 	for task, err := range scan.Tasks(context.Background(), inspector) {
 		if err != nil {
@@ -55,7 +55,7 @@ func ExampleSyntaxError() {
 		fmt.Println(wrong.Pointer())
 	}
 	// Output:
-	// filter: at character 12: this "(" is not closed: put a ")" behind its terms
+	// filter: at character 12: unclosed "(": add a ")" after its terms
 	// type:email (id:a OR id:b
 	//            ^
 }

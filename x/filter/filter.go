@@ -1,10 +1,11 @@
-// Package filter is the language in which people say which tasks they mean, on the command line and in the web UI:
+// Package filter implements the filter language of the CLI and the web UI, which selects tasks:
 //
 //	type:email:* error:"timed out" payload:user_id=42 -state:archived age>10m retried>=3
 //
-// The terms, their fields and what they compare are described in docs/FILTER.md. A filter is compiled once and may be used by many
-// goroutines. Its TaskFilter is for the methods of asynq.Inspector that take one; a Scan searches through many queues and states. Rows
-// filter what is not a task by fields of its own.
+// docs/FILTER.md describes the terms, their fields and their comparisons. A Filter is compiled once
+// and is safe for concurrent use. TaskFilter converts it for the methods of asynq.Inspector that
+// take a filter; a Scan searches several queues and states. Rows filters lists of anything else by
+// their own fields.
 package filter
 
 import (
@@ -14,15 +15,15 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Filter is a compiled filter. The zero value and nil admit all tasks.
+// Filter is a compiled filter. The zero value and nil match all tasks.
 type Filter struct {
-	root node // nil admits all; holds no bounds of age
+	root node // nil matches all tasks; has no age bounds
 	ages []*age
 
-	older, younger time.Duration // as asynq.TaskFilter has them
+	older, younger time.Duration // as in asynq.TaskFilter
 }
 
-// Parse compiles a filter. An empty text admits all tasks. The error is a *SyntaxError.
+// Parse compiles a filter. An empty text matches all tasks. The error is a *SyntaxError.
 func Parse(text string) (*Filter, error) {
 	p := &parser{text: text, compare: newTerm}
 	root, err := p.parse()
@@ -37,7 +38,7 @@ func Parse(text string) (*Filter, error) {
 	return f, nil
 }
 
-// MustParse is Parse of a text that is known to be right. It panics if it is not.
+// MustParse is like Parse, but panics if the text is invalid.
 func MustParse(text string) *Filter {
 	f, err := Parse(text)
 	if err != nil {
@@ -46,7 +47,8 @@ func MustParse(text string) *Filter {
 	return f
 }
 
-// takeAges takes the bounds of age out of the terms that must all hold. They are for asynq.TaskFilter: only Redis knows the age.
+// takeAges removes the age bounds from the terms that must all match. They become part of the
+// asynq.TaskFilter, because only Redis knows the age.
 func (f *Filter) takeAges(n node) node {
 	switch n := n.(type) {
 	case *age:
@@ -73,7 +75,7 @@ func (f *Filter) addAge(a *age) {
 	f.ages = append(f.ages, a)
 	bound := a.bound
 	if bound == 0 {
-		bound = 1 // zero is no bound
+		bound = 1 // zero means no bound
 	}
 	switch {
 	case a.atLeast && (f.older == 0 || bound > f.older):
@@ -83,7 +85,7 @@ func (f *Filter) addAge(a *age) {
 	}
 }
 
-// findAge returns a bound of age that is left, nil if there is none.
+// findAge returns an age bound that takeAges left, or nil.
 func findAge(n node) *age {
 	switch n := n.(type) {
 	case *age:
@@ -107,36 +109,37 @@ func firstAge(parts []node) *age {
 	return nil
 }
 
-// TaskFilter is the filter as asynq.Inspector takes it.
+// TaskFilter returns the filter for the methods of asynq.Inspector.
 func (f *Filter) TaskFilter() asynq.TaskFilter {
 	if f == nil {
 		return asynq.TaskFilter{}
 	}
-	t := asynq.TaskFilter{OlderThan: f.older, YoungerThan: f.younger}
+	t := asynq.TaskFilter{MinAge: f.older, MaxAge: f.younger}
 	if f.root != nil {
 		t.Match = f.Match
 	}
 	return t
 }
 
-// Match reports whether the filter admits a task, as far as a TaskInfo tells: all but the age, which TaskFilter asks Redis for.
+// Match reports whether the filter matches a task, ignoring its age bounds. TaskFilter includes
+// them.
 func (f *Filter) Match(t *asynq.TaskInfo) bool {
 	return f == nil || f.root == nil || f.root.eval(&facts{task: t}) == yes
 }
 
-// MayMatch reports whether the filter may admit a task of this queue and state: where it does not, there is no need to look. An
-// empty queue and a state of 0 stand for any.
+// MayMatch reports whether the filter may match tasks of this queue and state. If not, they do not
+// have to be scanned. An empty queue means any queue, and a state of 0 any state.
 func (f *Filter) MayMatch(queue string, state asynq.TaskState) bool {
 	return f == nil || f.root == nil || f.root.eval(&facts{queue: queue, state: state}) != no
 }
 
-// ByAge reports whether the filter asks for an age, so that Match alone does not tell all.
+// ByAge reports whether the filter has an age bound, which Match ignores.
 func (f *Filter) ByAge() bool { return f != nil && len(f.ages) > 0 }
 
-// Empty reports whether the filter admits all tasks.
+// Empty reports whether the filter matches all tasks.
 func (f *Filter) Empty() bool { return f == nil || f.root == nil && len(f.ages) == 0 }
 
-// String is the filter in its shortest regular form. Parse of it comes to the same filter.
+// String returns the filter in its shortest normal form, which Parse compiles to the same filter.
 func (f *Filter) String() string {
 	if f == nil {
 		return ""

@@ -83,36 +83,36 @@ func TestMatch(t *testing.T) {
 			continue
 		}
 		if got := f.Match(sample()); got != want {
-			t.Errorf("%s admits the task: %v, want %v", text, got, want)
+			t.Errorf("%s matches the task: %v, want %v", text, got, want)
 		}
 		again, err := filter.Parse(f.String())
 		if err != nil || again.String() != f.String() || again.Match(sample()) != want {
-			t.Errorf("%s becomes %s, and that %v (%v)", text, f, again, err)
+			t.Errorf("%s becomes %s, which matches: %v (%v)", text, f, again, err)
 		}
 	}
 }
 
 func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 	for text, want := range map[string]string{
-		"type:a (id:b":           `at character 8: this "(" is not closed: put a ")" behind its terms`,
-		"type:a)":                `at character 7: this ")" closes nothing: leave it out, or quote it`,
-		`ä error:"x`:             `at character 9: this quote is not closed: put a " behind the text`,
-		"type:":                  `at character 6: a value is missing here; for none at all write type:""`,
-		"retried>x":              `at character 1: "x" is no number: write retried>=3, for example`,
-		"size>1XB":               `"1XB" is no size`,
-		"age>soon":               `"soon" is no length of time: write 90s`,
+		"type:a (id:b":           `at character 8: unclosed "(": add a ")" after its terms`,
+		"type:a)":                `at character 7: unmatched ")": remove it, or quote it`,
+		`ä error:"x`:             `at character 9: unclosed quote: add a " after the text`,
+		"type:":                  `at character 6: missing value; for an empty one write type:""`,
+		"retried>x":              `at character 1: "x" is not a number: write retried>=3, for example`,
+		"size>1XB":               `"1XB" is not a size`,
+		"age>soon":               `"soon" is not a duration: write 90s`,
 		"age:1m":                 `age is compared with < or >`,
-		"state:done":             `there is no state "done": use active, aggregating`,
-		"a OR":                   `a term is missing here`,
+		"state:done":             `unknown state "done": use active, aggregating`,
+		"a OR":                   `missing term`,
 		"OR a":                   `at character 1: OR needs a term on both sides`,
-		"()":                     `at character 2: a term is missing before this ")"`,
+		"()":                     `at character 2: missing term before ")"`,
 		"x age>1m OR id:b":       "at character 3: an age cannot be inside OR or NOT",
-		"tpye:a":                 "there is no field tpye: use age, error,",
+		"tpye:a":                 "unknown field tpye: use age, error,",
 		"type>a":                 "type is compared with : or =, not with >",
-		"header:=x":              "the name of a header is missing",
+		"header:=x":              "missing header name",
 		"\xff":                   "not UTF-8",
 		strings.Repeat("(", 200): "nested deeper than 100",
-		"-":                      "a term is missing here",
+		"-":                      "missing term",
 	} {
 		_, err := filter.Parse(text)
 		var syntax *filter.SyntaxError
@@ -129,15 +129,15 @@ func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 func TestTaskFilter(t *testing.T) {
 	f := filter.MustParse("age>10m age<2d -age>=1d age>5m type:a")
 	got := f.TaskFilter()
-	if got.OlderThan != 10*time.Minute || got.YoungerThan != 24*time.Hour || got.Match == nil || !f.ByAge() {
+	if got.MinAge != 10*time.Minute || got.MaxAge != 24*time.Hour || got.Match == nil || !f.ByAge() {
 		t.Errorf("got %+v", got)
 	}
-	if got := filter.MustParse("").TaskFilter(); got.Match != nil || got.OlderThan != 0 {
-		t.Errorf("an empty filter asks for %+v", got)
+	if got := filter.MustParse("").TaskFilter(); got.Match != nil || got.MinAge != 0 {
+		t.Errorf("an empty filter becomes %+v", got)
 	}
 	var none *filter.Filter
 	if !none.Match(sample()) || !none.Empty() || none.String() != "" || !none.MayMatch("q", asynq.TaskStateActive) {
-		t.Error("a nil filter does not admit all")
+		t.Error("a nil filter does not match all tasks")
 	}
 }
 
@@ -169,7 +169,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			var syntax *filter.SyntaxError
 			if !errors.As(err, &syntax) {
-				t.Fatalf("%q: %v is no *SyntaxError", text, err)
+				t.Fatalf("%q: %v is not a *SyntaxError", text, err)
 			}
 			_, _ = err.Error(), syntax.Pointer()
 			return
@@ -182,7 +182,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q is printed as %q, and that as %q", text, parsed, again)
 		}
 		if parsed.Match(sample()) != again.Match(sample()) || parsed.ByAge() != again.ByAge() {
-			t.Fatalf("%q and %q admit different tasks", text, parsed)
+			t.Fatalf("%q and %q match different tasks", text, parsed)
 		}
 	})
 }

@@ -7,37 +7,37 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// verdict is what is known of whether a task is admitted.
-type verdict int
+// truth is a three-valued result: matches, does not match, or unknown.
+type truth int
 
 const (
-	no verdict = iota
+	no truth = iota
 	unknown
 	yes
 )
 
-func known(ok bool) verdict {
+func known(ok bool) truth {
 	if ok {
 		return yes
 	}
 	return no
 }
 
-// facts are what is known of a task: all, or only its queue and state.
+// facts are the known properties of a task: all, or only its queue and state.
 type facts struct {
-	task  *asynq.TaskInfo // nil: not known
+	task  *asynq.TaskInfo // nil: unknown
 	queue string
 	state asynq.TaskState
-	row   map[string]any // not nil: it is no task, but a row of a listing
+	row   map[string]any // not nil: a row instead of a task
 }
 
 // node is a part of a filter.
 type node interface {
-	eval(*facts) verdict
-	text(level int) string // within what binds as tight as level
+	eval(*facts) truth
+	text(level int) string // in the context of an operator with this precedence
 }
 
-// How tight things bind.
+// The precedences of operators.
 const (
 	levelOr = iota + 1
 	levelAnd
@@ -53,7 +53,7 @@ func wrap(s string, wrapped bool) string {
 
 type and struct{ parts []node }
 
-// all returns what holds where all parts do; nil where there are none.
+// all returns the conjunction of parts, or nil if there are none.
 func all(parts []node) node {
 	switch len(parts) {
 	case 0:
@@ -64,7 +64,7 @@ func all(parts []node) node {
 	return &and{parts}
 }
 
-func (n *and) eval(f *facts) verdict {
+func (n *and) eval(f *facts) truth {
 	v := yes
 	for _, part := range n.parts {
 		if v = min(v, part.eval(f)); v == no {
@@ -78,7 +78,7 @@ func (n *and) text(level int) string { return wrap(join(n.parts, " ", levelAnd),
 
 type or struct{ parts []node }
 
-func (n *or) eval(f *facts) verdict {
+func (n *or) eval(f *facts) truth {
 	v := no
 	for _, part := range n.parts {
 		if v = max(v, part.eval(f)); v == yes {
@@ -100,17 +100,17 @@ func join(parts []node, sep string, level int) string {
 
 type not struct{ of node }
 
-func (n *not) eval(f *facts) verdict { return yes - n.of.eval(f) }
-func (n *not) text(int) string       { return "-" + n.of.text(levelNot) }
+func (n *not) eval(f *facts) truth { return yes - n.of.eval(f) }
+func (n *not) text(int) string     { return "-" + n.of.text(levelNot) }
 
-// age is a bound of the age of a task. It is evaluated by asynq.
+// age is an age bound. It is evaluated by asynq.
 type age struct {
-	at      int // where it stands in the text
+	at      int // position in the text
 	atLeast bool
 	bound   time.Duration
 }
 
-func (*age) eval(*facts) verdict { return unknown }
+func (*age) eval(*facts) truth { return unknown }
 
 func (a *age) text(int) string {
 	if a.atLeast {

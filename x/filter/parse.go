@@ -7,25 +7,25 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what is parsed: nobody writes more, and a program that does must not exhaust the stack.
+// The limits of the parser. They keep programs that generate filters from exhausting the stack.
 const (
 	maxText  = 16 << 10
 	maxDepth = 100
 )
 
-// SyntaxError says what is wrong with a filter, where, and what to write instead.
+// SyntaxError describes an error in a filter, its position, and the correction.
 type SyntaxError struct {
 	Text string // the filter
-	At   int    // byte of Text that the error is at
+	At   int    // position of the error in Text, in bytes
 	Msg  string
 }
 
-// Error is the message with the place, counted in characters from 1.
+// Error returns the message with the position, in characters from 1.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("filter: at character %d: %s", utf8.RuneCountInString(e.Text[:e.At])+1, e.Msg)
 }
 
-// Pointer is two lines: the filter, and a mark under the place of the error.
+// Pointer returns two lines: the filter, and a mark below the position of the error.
 func (e *SyntaxError) Pointer() string {
 	line := func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -36,13 +36,13 @@ func (e *SyntaxError) Pointer() string {
 	return strings.Map(line, e.Text) + "\n" + strings.Repeat(" ", utf8.RuneCountInString(e.Text[:e.At])) + "^"
 }
 
-// parser reads a filter from left to right, without looking back.
+// parser is a recursive-descent parser without backtracking.
 type parser struct {
 	text  string
 	at    int
 	depth int
 
-	// compare makes a term of a field, or says what is wrong with it.
+	// compare makes a term of a field, or returns a message.
 	compare func(name, op string, v *value, at int) (n node, msg string)
 }
 
@@ -65,7 +65,7 @@ func (p *parser) parse() (node, error) {
 		return nil, err
 	}
 	if p.at < len(p.text) {
-		return nil, p.fail(p.at, `this ")" closes nothing: leave it out, or quote it`)
+		return nil, p.fail(p.at, `unmatched ")": remove it, or quote it`)
 	}
 	return n, nil
 }
@@ -80,7 +80,7 @@ func (p *parser) space() {
 	}
 }
 
-// keyword takes a word in capitals that stands alone.
+// keyword consumes a word in capitals that stands alone.
 func (p *parser) keyword(word string) bool {
 	rest, ok := strings.CutPrefix(p.text[p.at:], word)
 	if !ok {
@@ -155,7 +155,7 @@ func (p *parser) not() (node, error) {
 		case p.text[p.at] == '-':
 			p.at++
 			if p.at < len(p.text) && p.text[p.at] != '(' && p.ended() {
-				return nil, p.fail(p.at, `a term is missing behind this "-": leave no space, as in -type:report`)
+				return nil, p.fail(p.at, `missing term after "-": remove the space, as in -type:report`)
 			}
 		default:
 			n, err := p.atom()
@@ -166,7 +166,7 @@ func (p *parser) not() (node, error) {
 		}
 		negated = !negated
 	}
-	return nil, p.fail(p.at, `a term is missing here, such as type:email:* or error:"timed out"`)
+	return nil, p.fail(p.at, `missing term, such as type:email:* or error:"timed out"`)
 }
 
 func negate(n node, negated bool) node {
@@ -190,13 +190,13 @@ func (p *parser) atom() (node, error) {
 			return nil, err
 		}
 		if p.at == len(p.text) {
-			return nil, p.fail(open, `this "(" is not closed: put a ")" behind its terms`)
+			return nil, p.fail(open, `unclosed "(": add a ")" after its terms`)
 		}
 		p.at++
 		p.space()
 		return n, nil
 	case p.text[p.at] == ')':
-		return nil, p.fail(p.at, `a term is missing before this ")"`)
+		return nil, p.fail(p.at, `missing term before ")"`)
 	}
 	for _, word := range []string{"AND", "OR"} {
 		at := p.at
@@ -207,7 +207,7 @@ func (p *parser) atom() (node, error) {
 	return p.term()
 }
 
-// term reads a field with a comparison, or a text that is searched for everywhere.
+// term parses a comparison of a field, or a text to search in several fields.
 func (p *parser) term() (node, error) {
 	start := p.at
 	for p.at < len(p.text) && (p.text[p.at] >= 'a' && p.text[p.at] <= 'z' || p.text[p.at] == '_') {
@@ -224,7 +224,7 @@ func (p *parser) term() (node, error) {
 	}
 	valueAt := p.at
 	if p.ended() {
-		return nil, p.fail(valueAt, `a value is missing here; for none at all write %s:""`, name)
+		return nil, p.fail(valueAt, `missing value; for an empty one write %s:""`, name)
 	}
 	v, err := p.value()
 	if err != nil {
@@ -237,7 +237,7 @@ func (p *parser) term() (node, error) {
 	return n, nil
 }
 
-// operator takes a comparison; "" if there is none.
+// operator consumes a comparison operator; it returns "" if there is none.
 func (p *parser) operator() string {
 	for _, op := range []string{">=", "<=", "!=", ":", "=", ">", "<"} {
 		if strings.HasPrefix(p.text[p.at:], op) {
@@ -248,7 +248,7 @@ func (p *parser) operator() string {
 	return ""
 }
 
-// ended reports whether a value cannot begin here.
+// ended reports whether no value can start here.
 func (p *parser) ended() bool {
 	if p.at == len(p.text) {
 		return true
@@ -257,7 +257,7 @@ func (p *parser) ended() bool {
 	return unicode.IsSpace(r) || r == '(' || r == ')'
 }
 
-// value reads a word up to the next space or parenthesis. Parts of it, or all of it, may be quoted.
+// value parses a word up to the next space or parenthesis. Parts of it may be quoted.
 func (p *parser) value() (*value, error) {
 	v := &value{}
 	for !p.ended() {
@@ -269,7 +269,7 @@ func (p *parser) value() (*value, error) {
 		}
 		quoted, n := unquote(p.text[p.at:])
 		if n == 0 {
-			return nil, p.fail(p.at, `this quote is not closed: put a " behind the text; within it write \" for a quote and \\ for a backslash`)
+			return nil, p.fail(p.at, `unclosed quote: add a " after the text; inside it write \" for a quote and \\ for a backslash`)
 		}
 		v.add(quoted, true)
 		p.at += n

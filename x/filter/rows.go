@@ -11,16 +11,17 @@ import (
 	"time"
 )
 
-// Rows is a filter of what is not a task: of queues, servers or whatever else is listed in rows with named values. The language is the
-// same, but the fields are those of the rows. The zero value and nil admit all rows.
+// Rows is a filter for lists of anything but tasks, such as queues or servers: rows with named
+// values. The language is the same, but the fields are those of the rows. The zero value and nil
+// match all rows.
 type Rows struct {
 	text  string
 	root  node
 	terms []*rowTerm
 }
 
-// ParseRows compiles a filter of rows. An empty text admits all. The error is a *SyntaxError. Names of fields consist of a–z and _;
-// which there are is only known when a row is matched.
+// ParseRows compiles a filter of rows. An empty text matches all rows. The error is a *SyntaxError.
+// Field names consist of a–z and _; whether a field exists is checked by Match.
 func ParseRows(text string) (*Rows, error) {
 	f := &Rows{text: text}
 	p := &parser{text: text, compare: f.compare}
@@ -32,10 +33,11 @@ func ParseRows(text string) (*Rows, error) {
 	return f, nil
 }
 
-// Empty reports whether the filter admits all rows.
+// Empty reports whether the filter matches all rows.
 func (f *Rows) Empty() bool { return f == nil || f.root == nil }
 
-// String is the filter in its shortest regular form. ParseRows of it comes to the same filter.
+// String returns the filter in its shortest normal form, which ParseRows compiles to the same
+// filter.
 func (f *Rows) String() string {
 	if f.Empty() {
 		return ""
@@ -43,11 +45,12 @@ func (f *Rows) String() string {
 	return f.root.text(0)
 }
 
-// Match reports whether the filter admits a row. Its values are strings, booleans, int, int64, float64, time.Duration, nil for what is not
-// known, and []any and map[string]any of these. Others are compared as fmt prints them. Where the name is empty, only words without a
-// field look.
+// Match reports whether the filter matches a row. The values of a row are strings, booleans, int,
+// int64, float64, time.Duration, nil if unknown, and []any and map[string]any of these. Other types
+// are compared as formatted by fmt. Only words without a field match values with an empty name.
 //
-// The error is a *SyntaxError: a term has a field that the row has not, or compares a number with what is none.
+// The error is a *SyntaxError if a term has a field that the row lacks, or compares a number with
+// something else.
 func (f *Rows) Match(row map[string]any) (bool, error) {
 	if f.Empty() {
 		return true, nil
@@ -79,27 +82,27 @@ func (f *Rows) compare(name, op string, v *value, at int) (node, string) {
 	return t, ""
 }
 
-// rowTerm is a term of a field of a row.
+// rowTerm is a term with a field of a row.
 type rowTerm struct {
-	at       int // where it stands in the text
+	at       int // position in the text
 	name, op string
 	value    *value
-	want     string   // the value as a text
+	want     string   // the value as text
 	glob     *glob    // the value as a pattern
-	path     []string // within the field, if the value is path=value
-	inside   *glob    // what stands there
+	path     []string // path inside the field, if the value is path=value
+	inside   *glob    // the pattern for the value at the path
 }
 
 func (t *rowTerm) text(int) string { return t.name + t.op + t.value.String() }
 
 func (t *rowTerm) ordered() bool { return t.op != ":" && t.op != "=" }
 
-// wrong says why the term does not fit a row.
+// wrong returns why the term does not apply to a row.
 func (t *rowTerm) wrong(row map[string]any) string {
 	got, ok := row[t.name]
 	if !ok {
 		names := slices.DeleteFunc(slices.Sorted(maps.Keys(row)), func(name string) bool { return name == "" })
-		return fmt.Sprintf("there is no field %s: use %s; to search for the text itself, quote it", t.name, strings.Join(names, ", "))
+		return fmt.Sprintf("unknown field %s: use %s; to search for the text itself, quote it", t.name, strings.Join(names, ", "))
 	}
 	if _, isNumber := rowNumber(got); !isNumber || !t.ordered() {
 		return ""
@@ -108,12 +111,12 @@ func (t *rowTerm) wrong(row map[string]any) string {
 		return ""
 	}
 	if _, isTime := got.(time.Duration); isTime {
-		return fmt.Sprintf("%q is no length of time: write %s>90s, or 10m, 1h30m, 2d, 1w", t.want, t.name)
+		return fmt.Sprintf("%q is not a duration: write %s>90s, or 10m, 1h30m, 2d, 1w", t.want, t.name)
 	}
-	return fmt.Sprintf("%q is no number to compare %s with: write %s>=3, for example", t.want, t.name, t.name)
+	return fmt.Sprintf("%q is not a number to compare %s with: write %s>=3, for example", t.want, t.name, t.name)
 }
 
-func (t *rowTerm) eval(f *facts) verdict {
+func (t *rowTerm) eval(f *facts) truth {
 	got := f.row[t.name]
 	if is, ok := rowNumber(got); ok {
 		if want, ok := t.number(got); ok {
@@ -145,7 +148,7 @@ func (t *rowTerm) holds(c int) bool {
 	}
 }
 
-// number is the wanted value in the unit of what it is compared with, which the name of a field may tell.
+// number returns the wanted value in the unit of the field, which its name may indicate.
 func (t *rowTerm) number(got any) (float64, bool) {
 	d, isTime := ParseDuration(t.want)
 	if _, ok := got.(time.Duration); ok {
@@ -163,7 +166,7 @@ func (t *rowTerm) number(got any) (float64, bool) {
 	return ParseSize(t.want)
 }
 
-// rowNumber is a value as a number, of a length of time its seconds.
+// rowNumber returns a value as a number; for a duration, its seconds.
 func rowNumber(v any) (float64, bool) {
 	switch v := v.(type) {
 	case int:
@@ -189,7 +192,7 @@ func rowText(v any) string {
 	}
 }
 
-// rowHas reports whether a value fits; of lists and maps, whether something within or a name does.
+// rowHas reports whether a value matches; for lists and maps, whether an element or a name does.
 func rowHas(v any, fits func(string) bool) bool {
 	switch v := v.(type) {
 	case []any:
@@ -205,7 +208,7 @@ func rowHas(v any, fits func(string) bool) bool {
 	return fits(rowText(v))
 }
 
-// rowHasAt reports whether what stands at a path within a value fits. Lists are entered at any place.
+// rowHasAt reports whether the value at a path matches. A list matches with any element.
 func rowHasAt(v any, path []string, fits *glob) bool {
 	if list, ok := v.([]any); ok {
 		return slices.ContainsFunc(list, func(item any) bool { return rowHasAt(item, path, fits) })
@@ -218,7 +221,7 @@ func rowHasAt(v any, path []string, fits *glob) bool {
 	return ok && rowHasAt(inner, path[1:], fits)
 }
 
-// inRow looks into all values of a row, and not at the names of its fields.
+// inRow searches all values of a row, but not the names of its fields.
 func (a *anywhere) inRow(row map[string]any) bool {
 	for _, v := range row {
 		if rowHas(v, a.in) {

@@ -35,15 +35,15 @@ func TestRows(t *testing.T) {
 			continue
 		}
 		if got, err := f.Match(row); got != want || err != nil {
-			t.Errorf("%s admits the row: %v (%v), want %v", text, got, err, want)
+			t.Errorf("%s matches the row: %v (%v), want %v", text, got, err, want)
 		}
 		again, err := filter.ParseRows(f.String())
 		if err != nil || again.String() != f.String() {
-			t.Errorf("%s becomes %s, and that %v (%v)", text, f, again, err)
+			t.Errorf("%s becomes %s, which matches: %v (%v)", text, f, again, err)
 			continue
 		}
 		if got, err := again.Match(row); got != want || err != nil {
-			t.Errorf("%s, which is %s, admits the row: %v (%v), want %v", f, text, got, err, want)
+			t.Errorf("%s, printed as %s, matches the row: %v (%v), want %v", f, text, got, err, want)
 		}
 	}
 }
@@ -52,12 +52,12 @@ func TestRowErrors(t *testing.T) {
 	t.Parallel()
 	row := map[string]any{"name": "a", "count": 7, "wait": time.Minute, "": "x"}
 	for text, want := range map[string]string{
-		"name:":                    "at character 6: a value is missing here",
-		"(name:a":                  `at character 1: this "(" is not closed`,
-		"name:a OR colour:red":     "at character 11: there is no field colour: use count, name, wait; to search for the text itself, quote it",
-		"name:a -(x OR count>all)": `at character 15: "all" is no number to compare count with: write count>=3`,
-		"wait>5":                   `"5" is no length of time: write wait>90s`,
-		"count>NaN":                `"NaN" is no number`,
+		"name:":                    "at character 6: missing value",
+		"(name:a":                  `at character 1: unclosed "("`,
+		"name:a OR colour:red":     "at character 11: unknown field colour: use count, name, wait; to search for the text itself, quote it",
+		"name:a -(x OR count>all)": `at character 15: "all" is not a number to compare count with: write count>=3`,
+		"wait>5":                   `"5" is not a duration: write wait>90s`,
+		"count>NaN":                `"NaN" is not a number`,
 	} {
 		f, err := filter.ParseRows(text)
 		if err == nil {
@@ -70,6 +70,6 @@ func TestRowErrors(t *testing.T) {
 	}
 	var none *filter.Rows
 	if ok, err := none.Match(row); !ok || err != nil || !none.Empty() || none.String() != "" {
-		t.Errorf("no filter admits: %v, %v", ok, err)
+		t.Errorf("a nil filter matches: %v, %v", ok, err)
 	}
 }

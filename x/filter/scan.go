@@ -4,43 +4,50 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/asynq-go/asynq"
 )
 
-// AllStates are the states of a task, in the order in which a task may go through them.
+// AllStates are the states of a task, in the order of a task's life.
 var AllStates = []asynq.TaskState{
 	asynq.TaskStateScheduled, asynq.TaskStateAggregating, asynq.TaskStatePending, asynq.TaskStateActive,
 	asynq.TaskStateRetry, asynq.TaskStateArchived, asynq.TaskStateCompleted,
 }
 
-// Scan is a search through queues and states.
+// Scan is a search in queues and states.
 type Scan struct {
 	Filter *Filter
-	Queues []string          // empty: all that there are
+	Queues []string          // empty: all queues
 	States []asynq.TaskState // empty: AllStates
-	Group  string            // only of aggregating tasks; empty: all groups
+	Group  string            // only for aggregating tasks; empty: all groups
 
-	// MaxScan bounds how many tasks are looked at in all. Zero means no bound.
+	// Reverse reverses the order of the queues, of the states, and of the tasks in each of them
+	// (TaskFilter.Reverse).
+	Reverse bool
+
+	// MaxScan limits the total number of scanned tasks. Zero means no limit.
 	MaxScan int
 
-	// Progress is called, if it is set, after each call of Redis.
+	// Progress is called after each call to Redis, if it is set.
 	Progress func(Progress)
 }
 
-// Progress is how far a search has come.
+// Progress is the progress of a Scan.
 type Progress struct {
 	Queue  string
 	State  asynq.TaskState
-	Looked int // tasks looked at so far, in all queues and states
-	Found  int // those of them that the filter admits
+	Looked int // tasks scanned, in all queues and states
+	Found  int // of these, tasks that the filter matches
 }
 
-// Tasks searches, and yields what the filter admits, queue by queue and state by state; which of these cannot hold such a task it
-// does not look at. It needs 10 to 20 bytes of memory for each pending, active or aggregating task of one queue.
+// Tasks yields the tasks that match, queue by queue and state by state, each in the order of
+// Inspector.Tasks. It skips queues and states that cannot have such tasks. It needs 10 to 20 bytes
+// of memory for each pending, active or aggregating task of one queue.
 //
-// An error is yielded without a task. That of one queue does not end the search in others; ErrScanLimit (errors.Is) and the end of ctx
-// do. A queue that goes meanwhile is passed over.
+// An error is yielded without a task. The error of a queue does not end the search in others;
+// ErrScanLimit (use errors.Is) and the end of ctx do. A queue that is deleted during the search is
+// skipped.
 func (s Scan) Tasks(ctx context.Context, inspector *asynq.Inspector) iter.Seq2[*asynq.TaskInfo, error] {
 	return func(yield func(*asynq.TaskInfo, error) bool) {
 		queues, given := s.Queues, len(s.Queues) > 0
@@ -52,8 +59,8 @@ func (s Scan) Tasks(ctx context.Context, inspector *asynq.Inspector) iter.Seq2[*
 			}
 		}
 		var p Progress
-		for _, queue := range queues {
-			for _, state := range s.states() {
+		for _, queue := range inOrder(queues, s.Reverse) {
+			for _, state := range inOrder(s.states(), s.Reverse) {
 				if !s.Filter.MayMatch(queue, state) {
 					continue
 				}
@@ -71,10 +78,19 @@ func (s Scan) Tasks(ctx context.Context, inspector *asynq.Inspector) iter.Seq2[*
 				case !yield(nil, err):
 					return
 				}
-				break // the other states of the queue would meet the same error
+				break // the other states of the queue would have the same error
 			}
 		}
 	}
+}
+
+// inOrder yields the items in their order, or in reverse.
+func inOrder[T any](items []T, reverse bool) []T {
+	if reverse {
+		items = slices.Clone(items)
+		slices.Reverse(items)
+	}
+	return items
 }
 
 func (s Scan) states() []asynq.TaskState {
@@ -87,22 +103,23 @@ func (s Scan) states() []asynq.TaskState {
 	return AllStates
 }
 
-// errStopped says that the caller has had enough.
+// errStopped is the error after the caller stopped the iteration.
 var errStopped = errors.New("stopped")
 
-// one searches in one queue and state.
+// one searches one queue and state.
 func (s Scan) one(ctx context.Context, inspector *asynq.Inspector, p *Progress, yield func(*asynq.TaskInfo) bool) error {
 	f := s.Filter.TaskFilter()
 	if p.State == asynq.TaskStateAggregating {
 		f.Group = s.Group
 	}
+	f.Reverse = s.Reverse
 	before := p.Looked
 	if s.MaxScan > 0 {
 		if f.MaxScan = s.MaxScan - before; f.MaxScan <= 0 {
 			return asynq.ErrScanLimit
 		}
 	}
-	f.Looked = func(n int) {
+	f.Scanned = func(n int) {
 		p.Looked = before + n
 		if s.Progress != nil {
 			s.Progress(*p)

@@ -46,7 +46,7 @@ func TestScan(t *testing.T) {
 	for text, tc := range map[string]struct {
 		scan  filter.Scan
 		found int
-		looks int // tasks that have to be looked at
+		looks int // tasks to scan
 	}{
 		"type:t:1":                 {found: 253, looks: 503},
 		"queue:a payload:n=499":    {found: 1, looks: 500},
@@ -83,10 +83,10 @@ func TestScanEnds(t *testing.T) {
 		return n, err
 	}
 	if n, err := last(t.Context(), filter.Scan{MaxScan: 300}); n != 300 || !errors.Is(err, asynq.ErrScanLimit) {
-		t.Errorf("with a bound: %d tasks, error %v", n, err)
+		t.Errorf("with MaxScan: %d tasks, error %v", n, err)
 	}
 	if n, err := last(t.Context(), filter.Scan{Queues: []string{"nowhere", "b"}}); n != 3 || err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
-		t.Errorf("with a queue that there is not: %d tasks, error %v", n, err)
+		t.Errorf("with an unknown queue: %d tasks, error %v", n, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	n, err := last(ctx, filter.Scan{Progress: func(filter.Progress) { cancel() }})

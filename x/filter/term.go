@@ -14,7 +14,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Fields lists the fields that terms can have, sorted: for completion and help.
+// Fields returns the fields of terms, sorted, for completion and help.
 func Fields() []string {
 	names := append(slices.Collect(maps.Keys(texts)), slices.Collect(maps.Keys(numbers))...)
 	names = append(names, "age", "header", "state")
@@ -22,7 +22,7 @@ func Fields() []string {
 	return names
 }
 
-// States lists the names of states.
+// States returns the names of the states.
 func States() []string {
 	names := make([]string, 0, len(states))
 	for s := range states {
@@ -43,11 +43,11 @@ var states = func() map[string]asynq.TaskState {
 	return m
 }()
 
-// textField is a field that is compared as a text: all of it, or a part where it is floating.
+// textField is a field that is compared as text: as a whole, or any part of it if floating is set.
 type textField struct {
 	of       func(*asynq.TaskInfo) string
 	floating bool
-	json     bool // path=value looks into it
+	json     bool // path=value selects a part of it
 }
 
 var texts = map[string]textField{
@@ -66,7 +66,7 @@ var numbers = map[string]func(*asynq.TaskInfo) float64{
 	"size":      func(t *asynq.TaskInfo) float64 { return float64(len(t.Payload)) },
 }
 
-// newTerm makes a term, or says what is wrong with it.
+// newTerm makes a term, or returns a message.
 func newTerm(name, op string, v *value, at int) (n node, msg string) {
 	if op == "!=" {
 		n, msg := newTerm(name, "=", v, at)
@@ -100,17 +100,17 @@ func newTerm(name, op string, v *value, at int) (n node, msg string) {
 }
 
 func unknownField(name string) string {
-	return fmt.Sprintf("there is no field %s: use %s; to search for the text itself, quote it", name, strings.Join(Fields(), ", "))
+	return fmt.Sprintf("unknown field %s: use %s; to search for the text itself, quote it", name, strings.Join(Fields(), ", "))
 }
 
-// text is a term of a text field.
+// text is a term with a text field.
 type text struct {
 	name, op string
 	field    textField
 	value    *value
 	glob     *glob
-	path     []string // of JSON, if the value is path=value
-	inside   *glob    // what stands there
+	path     []string // path in JSON, if the value is path=value
+	inside   *glob    // the pattern for the value at the path
 }
 
 func newText(name, op string, field textField, v *value) node {
@@ -124,7 +124,7 @@ func newText(name, op string, field textField, v *value) node {
 	return t
 }
 
-func (t *text) eval(f *facts) verdict {
+func (t *text) eval(f *facts) truth {
 	if f.task == nil {
 		if t.name == "queue" && f.queue != "" {
 			return known(t.glob.match(f.queue))
@@ -137,10 +137,11 @@ func (t *text) eval(f *facts) verdict {
 
 func (t *text) text(int) string { return t.name + t.op + t.value.String() }
 
-// jsonHas reports whether what stands at a path of a JSON text fits. Objects are entered by name, lists by number, or at any place.
+// jsonHas reports whether the value at a path of a JSON text matches. A path has names of objects,
+// and optionally indexes of lists: without one, any element may match.
 func jsonHas(raw []byte, path []string, fits *glob) bool {
 	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber() // large numbers keep their digits
+	d.UseNumber() // keeps all digits of large numbers
 	var v any
 	if d.Decode(&v) != nil {
 		return false
@@ -180,7 +181,8 @@ func valueHas(v any, path []string, fits *glob) bool {
 	return false
 }
 
-// anywhere is a text without a field. Who types a word seldom knows how it is capitalized, so case does not count.
+// anywhere is a text without a field. It ignores case, because users seldom know the case of a
+// word.
 type anywhere struct {
 	value *value
 	glob  *glob
@@ -194,7 +196,7 @@ func newAnywhere(v *value) *anywhere {
 	return &anywhere{v, folded.pattern(true)}
 }
 
-func (a *anywhere) eval(f *facts) verdict {
+func (a *anywhere) eval(f *facts) truth {
 	switch {
 	case f.row != nil:
 		return known(a.inRow(f.row))
@@ -221,7 +223,7 @@ func newHeader(op string, v *value) (node, string) {
 	key, inside, ok := v.cut("=")
 	h := &header{op: op, value: v, key: key.literal()}
 	if h.key == "" {
-		return nil, "the name of a header is missing: write header:name or header:name=value"
+		return nil, "missing header name: write header:name or header:name=value"
 	}
 	if ok {
 		h.glob = inside.pattern(false)
@@ -229,7 +231,7 @@ func newHeader(op string, v *value) (node, string) {
 	return h, ""
 }
 
-func (h *header) eval(f *facts) verdict {
+func (h *header) eval(f *facts) truth {
 	if f.task == nil {
 		return unknown
 	}
@@ -239,7 +241,7 @@ func (h *header) eval(f *facts) verdict {
 
 func (h *header) text(int) string { return "header" + h.op + h.value.String() }
 
-// state is a term of the state.
+// state is a term with a state.
 type state struct {
 	state asynq.TaskState
 }
@@ -247,12 +249,12 @@ type state struct {
 func newState(v *value) (node, string) {
 	s, ok := states[strings.ToLower(v.literal())]
 	if !ok {
-		return nil, fmt.Sprintf("there is no state %q: use %s", v.literal(), strings.Join(States(), ", "))
+		return nil, fmt.Sprintf("unknown state %q: use %s", v.literal(), strings.Join(States(), ", "))
 	}
 	return &state{s}, ""
 }
 
-func (s *state) eval(f *facts) verdict {
+func (s *state) eval(f *facts) truth {
 	is := f.state
 	if f.task != nil {
 		is = f.task.State
@@ -265,7 +267,7 @@ func (s *state) eval(f *facts) verdict {
 
 func (s *state) text(int) string { return "state:" + s.state.String() }
 
-// number is a term of a number.
+// number is a term with a number.
 type number struct {
 	name, op string
 	of       func(*asynq.TaskInfo) float64
@@ -280,15 +282,15 @@ func newNumber(name, op string, v *value) (node, string) {
 		bound, ok = f, err == nil && !math.IsNaN(f)
 	}
 	if !ok && name == "size" {
-		return nil, fmt.Sprintf("%q is no size: write a number of bytes, or one with kB, MB, GB, KiB, MiB or GiB", v.literal())
+		return nil, fmt.Sprintf("%q is not a size: write a number of bytes, or one with kB, MB, GB, KiB, MiB or GiB", v.literal())
 	}
 	if !ok {
-		return nil, fmt.Sprintf("%q is no number: write %s>=3, for example", v.literal(), name)
+		return nil, fmt.Sprintf("%q is not a number: write %s>=3, for example", v.literal(), name)
 	}
 	return &number{name: name, op: op, of: numbers[name], value: v, bound: bound}, ""
 }
 
-// ParseSize reads a number of bytes as filters have it, such as 300, 1.5MB or 10KiB, in small or capital letters.
+// ParseSize parses a number of bytes as in filters, such as 300, 1.5MB or 10KiB. Case is ignored.
 func ParseSize(s string) (float64, bool) {
 	units := []struct {
 		name string
@@ -309,7 +311,7 @@ func ParseSize(s string) (float64, bool) {
 	return 0, false
 }
 
-func (n *number) eval(f *facts) verdict {
+func (n *number) eval(f *facts) truth {
 	if f.task == nil {
 		return unknown
 	}
@@ -330,20 +332,21 @@ func (n *number) eval(f *facts) verdict {
 
 func (n *number) text(int) string { return n.name + n.op + n.value.String() }
 
-// newAge makes a bound of age. Ages have no equal: they go on while one looks.
+// newAge makes an age bound. Ages cannot be compared for equality, because they change during a
+// search.
 func newAge(op string, v *value, at int) (node, string) {
 	d, ok := ParseDuration(v.literal())
 	switch {
 	case op == ":" || op == "=":
 		return nil, "age is compared with < or >, as in age>10m"
 	case !ok:
-		return nil, fmt.Sprintf("%q is no length of time: write 90s, 10m, 1h30m, 2d or 1w", v.literal())
+		return nil, fmt.Sprintf("%q is not a duration: write 90s, 10m, 1h30m, 2d or 1w", v.literal())
 	}
 	return &age{at: at, atLeast: op[0] == '>', bound: d}, ""
 }
 
-// ParseDuration reads a length of time as filters have it: as time.ParseDuration does, and besides days and weeks at its start, such as
-// 1w2d or 2d12h. None is negative.
+// ParseDuration parses a duration as in filters: like time.ParseDuration, with optional weeks and
+// days at its start, such as 1w2d or 2d12h. It rejects negative ones.
 func ParseDuration(s string) (time.Duration, bool) {
 	var total time.Duration
 	rest := s
@@ -371,7 +374,7 @@ func ParseDuration(s string) (time.Duration, bool) {
 	return total + d, true
 }
 
-// ParseState finds a state by its name, in small or capital letters.
+// ParseState returns the state with a name. Case is ignored.
 func ParseState(name string) (asynq.TaskState, bool) {
 	s, ok := states[strings.ToLower(name)]
 	return s, ok

@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// value is what a term compares with: pieces, of which the quoted ones mean just what they say. In others * and ? stand for any text
-// and any character.
+// value is the right side of a term: pieces, in which * and ? are wildcards unless they are quoted.
 type value struct{ pieces []piece }
 
 type piece struct {
@@ -24,7 +23,7 @@ func (v *value) add(text string, quoted bool) {
 	}
 }
 
-// literal is the text of the value.
+// literal returns the text of the value.
 func (v *value) literal() string {
 	var b strings.Builder
 	for _, p := range v.pieces {
@@ -55,7 +54,7 @@ func (v *value) cut(sep string) (before, after *value, found bool) {
 	return before, after, found
 }
 
-// String is the value as it can be parsed.
+// String returns the value in the syntax of the parser.
 func (v *value) String() string {
 	if len(v.pieces) == 0 {
 		return `""`
@@ -71,7 +70,7 @@ func (v *value) String() string {
 	return b.String()
 }
 
-// quote spells a text between quotes. Bytes that are no text are spelled \x...
+// quote returns a text in quotes. Bytes that are not UTF-8 are written as \x...
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -99,7 +98,7 @@ func quote(s string) string {
 	return b.String()
 }
 
-// fold is a text in lower case. Unlike strings.ToLower it leaves bytes that are no text as they are.
+// fold returns a text in lower case. Unlike strings.ToLower, it keeps bytes that are not UTF-8.
 func fold(s string) string {
 	if utf8.ValidString(s) {
 		return strings.ToLower(s)
@@ -118,7 +117,8 @@ func fold(s string) string {
 	return b.String()
 }
 
-// unquote reads a quoted text at the start of s, and returns how long it is there: 0 if the quotes are not closed.
+// unquote parses a quoted text at the start of s, and returns its length in s; 0 if the quote is
+// unclosed.
 func unquote(s string) (text string, n int) {
 	var b strings.Builder
 	for i := 1; i < len(s); i++ {
@@ -154,7 +154,7 @@ func unquote(s string) (text string, n int) {
 // glob is a pattern: texts with wildcards between them.
 type glob struct {
 	parts    []globPart
-	floating bool // anything may stand before and behind it
+	floating bool // any text may precede and follow it
 }
 
 type globPart struct {
@@ -163,7 +163,7 @@ type globPart struct {
 	one  bool // ?
 }
 
-// pattern makes a glob of the value.
+// pattern returns the glob of the value.
 func (v *value) pattern(floating bool) *glob {
 	g := &glob{floating: floating}
 	if floating {
@@ -195,7 +195,8 @@ func (v *value) pattern(floating bool) *glob {
 	return g
 }
 
-// match reports whether the pattern is s. At worst it takes time in proportion to the length of both multiplied.
+// match reports whether s matches the pattern. In the worst case, it takes time proportional to the
+// product of the lengths.
 func (g *glob) match(s string) bool {
 	if g.floating && len(g.parts) == 3 && !g.parts[1].any && !g.parts[1].one {
 		return strings.Contains(s, g.parts[1].text)
@@ -211,7 +212,7 @@ func (g *glob) match(s string) bool {
 	return matchAny(g.parts[first+1:], s[n:])
 }
 
-// take returns how much of s a part without a star takes.
+// take returns how much of s a part without a star matches.
 func (p globPart) take(s string) (int, bool) {
 	if p.one {
 		_, n := utf8.DecodeRuneInString(s)
@@ -220,7 +221,8 @@ func (p globPart) take(s string) (int, bool) {
 	return len(p.text), strings.HasPrefix(s, p.text)
 }
 
-// matchAny matches parts that follow a star. Of several places where the parts up to the next star fit, the first one is as good as any.
+// matchAny matches parts that follow a star. The first match of the parts up to the next star is as
+// good as any other.
 func matchAny(parts []globPart, s string) bool {
 	for {
 		end := 0
@@ -228,7 +230,7 @@ func matchAny(parts []globPart, s string) bool {
 			end++
 		}
 		segment := parts[:end]
-		if end == len(parts) { // the last segment must fit the end
+		if end == len(parts) { // the last segment must match the end
 			for i := 0; ; {
 				if n, ok := takeAll(segment, s[i:]); ok && i+n == len(s) {
 					return true

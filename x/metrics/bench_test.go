@@ -18,8 +18,8 @@ import (
 	"github.com/asynq-go/asynq/x/metrics"
 )
 
-// BenchmarkScrape scrapes an exporter over HTTP: 100 queues with 1,000,000 tasks in several states on a redis-server of its own. It
-// reports the median and the 99th percentile.
+// BenchmarkScrape scrapes an exporter over HTTP: 100 queues with 1,000,000 tasks in several states
+// on a redis-server of its own. It reports the median and the 99th percentile.
 //
 //	go test -run '^$' -bench Scrape -benchtime 200x ./...
 func BenchmarkScrape(b *testing.B) {
@@ -83,7 +83,8 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// BenchmarkWorker is what a Worker costs for a task, without the goroutines that the server contains its Observer in.
+// BenchmarkWorker measures the cost of a Worker per task, without the goroutines in which the
+// server calls its Observer.
 func BenchmarkWorker(b *testing.B) {
 	m := metrics.NewWorker(metrics.WorkerOptions{})
 	prometheus.NewRegistry().MustRegister(m)
@@ -98,7 +99,7 @@ func BenchmarkWorker(b *testing.B) {
 	}
 }
 
-// BenchmarkProcess drains a queue of no-op tasks with and without a Worker that sees all of it.
+// BenchmarkProcess drains a queue of no-op tasks with and without a Worker.
 func BenchmarkProcess(b *testing.B) {
 	for _, seen := range []bool{false, true} {
 		b.Run(fmt.Sprintf("seen=%v", seen), func(b *testing.B) {

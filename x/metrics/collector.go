@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"strconv"
 	"sync"
@@ -13,44 +14,68 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// CollectorOptions are the settings of a Collector. The zero value of a field stands for its default.
+// CollectorOptions configures a Collector. Zero values stand for defaults.
 type CollectorOptions struct {
-	// Timeout is how long a scrape waits for Redis. What is not known by then is left out, and asynq_queue_scrape_success or
-	// asynq_scrape_success says so. It should be less than Prometheus's scrape_timeout. Default: 5 s.
+	// Timeout limits how long a scrape waits for Redis. Metrics that are not available by then are
+	// left out, and asynq_queue_scrape_success or asynq_scrape_success reports it. It should be
+	// less than Prometheus's scrape_timeout. The default is 5 s.
 	Timeout time.Duration
 
-	// MemorySamples is from how many tasks of each state the memory of a queue is estimated, at every scrape and with a call to Redis
-	// for each queue. Default 0: asynq_queue_memory_usage_approx_bytes is left out.
+	// MemorySamples is the number of tasks of each state from which
+	// asynq_queue_memory_usage_approx_bytes is estimated at each scrape, at most 100. The default
+	// is 3. If negative, the metric is left out.
 	MemorySamples int
+
+	// Log receives a record when a scrape finds that Redis has become unavailable, and one when it
+	// is available again. If nil, nothing is logged.
+	Log *slog.Logger
 }
 
-// Collector tells at each scrape how all queues, servers and schedulers are, as an Inspector sees them. It is a prometheus.Collector
-// and safe for concurrent use. One for each Redis and namespace is enough: several would tell the same.
+// defaultMemorySamples costs a scrape about 0.1 ms per queue.
+const defaultMemorySamples = 3
+
+// Collector collects the metrics of all queues, servers and schedulers with an Inspector. It is a
+// prometheus.Collector and safe for concurrent use. One Collector per Redis and namespace is
+// enough: several would return the same.
 type Collector struct {
 	inspector *asynq.Inspector
 	timeout   time.Duration
 	memory    bool
+	log       *slog.Logger
 
 	mu     sync.Mutex
-	failed map[string]time.Time // queue → when its last scrape failed that did
-	parts  map[string]time.Time // the same of the parts of a scrape
+	failed map[string]time.Time // queue → time of its last failed scrape
+	parts  map[string]time.Time // the same by part of a scrape
+	latest time.Time            // start of the latest scrape with a known outcome
+	lost   time.Time            // start of the outage; zero if Redis is available
 }
 
-// NewCollector returns a collector that looks through the inspector, which stays the caller's to close.
+// NewCollector returns a collector that uses the inspector. The caller must close the inspector.
 func NewCollector(inspector *asynq.Inspector, opts CollectorOptions) *Collector {
 	if opts.Timeout <= 0 {
 		opts.Timeout = 5 * time.Second
+	}
+	if opts.MemorySamples == 0 {
+		opts.MemorySamples = defaultMemorySamples
 	}
 	return &Collector{
 		inspector: inspector.WithMemorySamples(opts.MemorySamples),
 		timeout:   opts.Timeout,
 		memory:    opts.MemorySamples > 0,
+		log:       opts.Log,
 		failed:    make(map[string]time.Time),
 		parts:     make(map[string]time.Time),
 	}
 }
 
-// Describe tells which metrics there are.
+// NewQueueMetricsCollector returns NewCollector(inspector, CollectorOptions{}). Programs written
+// for github.com/hibiken/asynq use this name. The metrics of that collector are among those of a
+// Collector, with the same names, labels and types.
+func NewQueueMetricsCollector(inspector *asynq.Inspector) prometheus.Collector {
+	return NewCollector(inspector, CollectorOptions{})
+}
+
+// Describe sends the descriptions of the metrics.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, f := range queueFigures {
 		ch <- f.desc
@@ -60,7 +85,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect asks Redis, and tells what it knows after the timeout at the latest.
+// Collect reads the state from Redis, and sends what it has after the timeout at the latest.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
@@ -71,7 +96,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	wg.Wait()
 }
 
-// part tells how a part of the scrape went.
+// part collects the metrics of one part of a scrape.
 func (c *Collector) part(ch chan<- prometheus.Metric, name string, began time.Time, err error) {
 	ch <- gauge(partSuccess, flag(err == nil), name)
 	ch <- gauge(partDuration, time.Since(began).Seconds(), name)
@@ -89,6 +114,7 @@ func (c *Collector) collectQueues(ctx context.Context, ch chan<- prometheus.Metr
 	began := time.Now()
 	results, err := c.inspector.QueueInfos(ctx)
 	c.part(ch, "queues", began, err)
+	c.logChange(began, err)
 	if err != nil {
 		return
 	}
@@ -106,7 +132,27 @@ func (c *Collector) collectQueues(ctx context.Context, ch chan<- prometheus.Metr
 	}
 }
 
-// failures notes which queues failed now, and returns when each last did. Queues that are no more are forgotten.
+// logChange logs that Redis has become unavailable, or available again. Scrapes may overlap:
+// outcomes of scrapes that started before the latest one with a known outcome are ignored.
+func (c *Collector) logChange(began time.Time, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.log == nil || began.Before(c.latest) {
+		return
+	}
+	c.latest = began
+	switch {
+	case err != nil && c.lost.IsZero():
+		c.lost = began
+		c.log.Error("Redis is unavailable", "error", err)
+	case err == nil && !c.lost.IsZero():
+		c.log.Info("Redis is available again", "unavailable_for", time.Since(c.lost).Round(time.Millisecond))
+		c.lost = time.Time{}
+	}
+}
+
+// failures records which queues failed now, and returns the time of each queue's last failure. It
+// drops queues that no longer exist.
 func (c *Collector) failures(results []asynq.QueueInfoResult) map[string]time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +187,8 @@ func (c *Collector) collectQueue(ch chan<- prometheus.Metric, queue string, info
 	ch <- gauge(queueTasks, float64(info.Aggregating), queue, "aggregating")
 }
 
-// label is a name as the value of a label, which must be UTF-8. What is not is quoted, so that names that differ go on to differ.
+// label returns a name as a label value. Names that are not UTF-8 are quoted, so that they stay
+// distinct.
 func label(name string) string {
 	if utf8.ValidString(name) {
 		return name

@@ -29,16 +29,16 @@ func (c *Collector) collectServers(ctx context.Context, ch chan<- prometheus.Met
 	}
 }
 
-// fleet is all servers together.
+// fleet is the sum of all servers.
 type fleet struct {
 	byStatus    map[string]int
 	slots, busy int
 	byQueue     map[string]*served
 }
 
-// served is what servers do for a queue.
+// served is the sum of all servers for a queue.
 type served struct {
-	servers int // that take tasks from it
+	servers int // that process it
 	busy    int
 	longest time.Duration
 }

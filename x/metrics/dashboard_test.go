@@ -16,7 +16,7 @@ import (
 	"github.com/asynq-go/asynq/x/metrics"
 )
 
-// dashboard is what the tests read of dashboard/asynq.json.
+// dashboard is the part of dashboard/asynq.json that the tests need.
 type dashboard struct {
 	Templating struct {
 		List []struct {
@@ -48,7 +48,7 @@ func readDashboard(t *testing.T) *dashboard {
 	return d
 }
 
-// alerts is what the tests read of dashboard/alerts.yml.
+// alerts is the part of dashboard/alerts.yml that the tests need.
 type alerts struct {
 	Groups []struct {
 		Name  string
@@ -79,8 +79,8 @@ var (
 	classic    = regexp.MustCompile(`_(bucket|sum|count)$`)
 )
 
-// told returns the names of all metrics.
-func told(t *testing.T) map[string]bool {
+// exported returns the names of all metrics.
+func exported(t *testing.T) map[string]bool {
 	t.Helper()
 	names := make(map[string]bool)
 	inspector := newInspector(t, asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()})
@@ -97,18 +97,18 @@ func told(t *testing.T) map[string]bool {
 	return names
 }
 
-// Whatever the dashboard and the rules ask for is told.
-func TestDashboardAsksForWhatIsThere(t *testing.T) {
+// The dashboard and the rules only use exported metrics.
+func TestDashboardUsesExportedMetrics(t *testing.T) {
 	t.Parallel()
-	names := told(t)
+	names := exported(t)
 	check := func(where, expr string) {
 		found := named.FindAllString(expr, -1)
 		if len(found) == 0 {
-			t.Errorf("%s asks for nothing: %s", where, expr)
+			t.Errorf("%s has no query: %s", where, expr)
 		}
 		for _, name := range found {
 			if !names[name] && !names[classic.ReplaceAllString(name, "")] {
-				t.Errorf("%s asks for %s, which nobody tells", where, name)
+				t.Errorf("%s uses %s, which is not exported", where, name)
 			}
 		}
 	}
@@ -152,10 +152,10 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := told(t)
+	names := exported(t)
 	for _, m := range documented.FindAllStringSubmatch(string(raw), -1) {
 		if !names[m[1]] {
-			t.Errorf("%s has a row, but nobody tells it", m[1])
+			t.Errorf("%s has a row, but is not exported", m[1])
 		}
 		delete(names, m[1])
 	}
@@ -164,12 +164,12 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// The rules are valid for the promtool that is there; without one, TestDashboardAsksForWhatIsThere reads them all the same.
+// promtool accepts the rules. Without promtool, TestDashboardUsesExportedMetrics still reads them.
 func TestAlertsWithPromtool(t *testing.T) {
 	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Skip("no promtool on the PATH: it comes with the package prometheus")
+		t.Skip("promtool is not on the PATH: install the package prometheus")
 	}
 	out, err := exec.Command(promtool, "check", "rules", "dashboard/alerts.yml").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "SUCCESS") {

@@ -1,5 +1,7 @@
-// Package metrics tells Prometheus what asynq does: a Collector that looks at all queues, servers and schedulers from outside, and
-// Worker, which counts and measures in the process that runs tasks.
+// Package metrics exports metrics to Prometheus. There are two sources: a Collector reads the state
+// of all queues, servers and schedulers from Redis, and a Worker measures the process that runs
+// tasks.
 //
-// What every metric means is in docs/METRICS.md; the directory dashboard holds a Grafana dashboard and alert rules for them.
+// docs/METRICS.md describes every metric. The directory dashboard has a Grafana dashboard and alert
+// rules.
 package metrics

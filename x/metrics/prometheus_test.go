@@ -21,12 +21,12 @@ import (
 	"github.com/asynq-go/asynq/x/metrics"
 )
 
-// A real Prometheus scrapes an exporter and a worker, loads the alert rules, and has an answer to each query of the dashboard: with
-// native histograms, and with classic ones.
+// A real Prometheus scrapes an exporter and a worker, loads the alert rules, and has a result for
+// each query of the dashboard: with native histograms, and with classic ones.
 func TestPrometheusAnswersTheDashboard(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("prometheus"); err != nil {
-		t.Skip("no prometheus on the PATH: install the package prometheus to see it scrape")
+		t.Skip("prometheus is not on the PATH: install the package prometheus to run this test")
 	}
 	opt := asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}
 	m := metrics.NewWorker(metrics.WorkerOptions{})
@@ -43,7 +43,7 @@ func TestPrometheusAnswersTheDashboard(t *testing.T) {
 	}
 }
 
-// work runs a server and a scheduler until the test ends, with tasks that come again and again.
+// work runs a server and a scheduler until the test ends, with recurring tasks.
 func work(t *testing.T, opt asynq.RedisConnOpt, m *metrics.Worker) {
 	t.Helper()
 	client := newClient(t, opt)
@@ -88,7 +88,8 @@ func work(t *testing.T, opt asynq.RedisConnOpt, m *metrics.Worker) {
 	}()
 }
 
-// startPrometheus starts a Prometheus that scrapes the address twice a second, and returns its own.
+// startPrometheus starts a Prometheus that scrapes the address every second, and returns its
+// own address.
 func startPrometheus(t *testing.T, target string, args ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -97,7 +98,7 @@ func startPrometheus(t *testing.T, target string, args ...string) string {
 		t.Fatal(err)
 	}
 	config := filepath.Join(dir, "prometheus.yml")
-	text := fmt.Sprintf(`global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}
+	text := fmt.Sprintf(`global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 500ms}
 rule_files: [%q]
 scrape_configs:
   - job_name: asynq
@@ -123,7 +124,7 @@ scrape_configs:
 	return addr
 }
 
-// answers asks all that the dashboard asks, and looks at the rules.
+// answers runs all queries of the dashboard, and checks the rules.
 func answers(t *testing.T, addr string) {
 	t.Helper()
 	asked := 0
@@ -161,7 +162,7 @@ func answers(t *testing.T, addr string) {
 	})
 }
 
-// query wants at least one number.
+// query requires at least one number.
 func query(addr, expr string) error {
 	var reply struct {
 		Status, Error string

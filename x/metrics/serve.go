@@ -18,11 +18,12 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// healthTimeout is how long /healthz waits for Redis.
+// healthTimeout limits how long /healthz waits for Redis.
 const healthTimeout = 2 * time.Second
 
-// Handler serves the metrics of the gatherer under /metrics, and under /healthz whether Redis answers the inspector within 2 s: 200 if
-// it does, 503 if not. What a gatherer cannot tell it leaves out.
+// Handler serves the metrics of the gatherer under /metrics, and a health check under /healthz:
+// status 200 if Redis replies to the inspector within 2 s, 503 otherwise. It leaves out metrics
+// that the gatherer fails to return.
 func Handler(inspector *asynq.Inspector, gatherer prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
@@ -32,7 +33,7 @@ func Handler(inspector *asynq.Inspector, gatherer prometheus.Gatherer) http.Hand
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
 		if _, err := inspector.WithContext(ctx).Queues(); err != nil {
-			http.Error(w, "Redis does not answer", http.StatusServiceUnavailable) // the error may tell where Redis is
+			http.Error(w, "Redis is unreachable", http.StatusServiceUnavailable) // the error may contain the address of Redis
 			return
 		}
 		fmt.Fprintln(w, "ok")
@@ -40,28 +41,33 @@ func Handler(inspector *asynq.Inspector, gatherer prometheus.Gatherer) http.Hand
 	return mux
 }
 
-// ServeOptions say where and how Serve listens.
+// ServeOptions configures Serve.
 type ServeOptions struct {
-	// Addr is host:port to listen on; no host means all interfaces, port 0 a free one.
+	// Addr is the host:port to listen on. Without a host, it listens on all interfaces; port 0
+	// means a free port.
 	Addr string
 
-	// CertFile and KeyFile are PEM files of a certificate and its key. Together they turn TLS on. They are read once.
+	// CertFile and KeyFile are PEM files with a certificate and its key. Together they enable TLS.
+	// They are read once.
 	CertFile, KeyFile string
 
-	// ClientCAFile is a PEM file of the authorities of which one must have signed the certificate that a client shows. Needs TLS.
+	// ClientCAFile is a PEM file with certificate authorities. If set, clients must present a
+	// certificate signed by one of them. It requires TLS.
 	ClientCAFile string
 
-	// ShutdownTimeout is how long requests at work may go on after ctx ended. Default: 5 s.
+	// ShutdownTimeout limits how long active requests may continue after ctx ended. The default is
+	// 5 s.
 	ShutdownTimeout time.Duration
 
-	// Log is told of connections that fail. Default: slog.Default().
+	// Log receives connection errors. If nil, slog.Default() is used.
 	Log *slog.Logger
 
-	// Listening, if set, is told the address when connections can be made.
+	// Listening is called with the address when the server accepts connections, if it is set.
 	Listening func(addr net.Addr)
 }
 
-// Serve serves the handler until ctx ends, and then lets requests at work end. The error is nil after an orderly end.
+// Serve serves the handler until ctx ends, and then waits for active requests. It returns nil after
+// a complete shutdown.
 func Serve(ctx context.Context, handler http.Handler, opts ServeOptions) error {
 	config, err := opts.tls()
 	if err != nil {
@@ -69,7 +75,7 @@ func Serve(ctx context.Context, handler http.Handler, opts ServeOptions) error {
 	}
 	l, err := net.Listen("tcp", opts.Addr)
 	if err != nil {
-		return fmt.Errorf("metrics: cannot listen: %w", err)
+		return fmt.Errorf("metrics: listen: %w", err)
 	}
 	if opts.Listening != nil {
 		opts.Listening(l.Addr())
@@ -90,7 +96,7 @@ func Serve(ctx context.Context, handler http.Handler, opts ServeOptions) error {
 	go func() { ended <- srv.Serve(l) }()
 	select {
 	case err := <-ended:
-		return fmt.Errorf("metrics: serving: %w", err)
+		return fmt.Errorf("metrics: serve: %w", err)
 	case <-ctx.Done():
 	}
 	timeout := opts.ShutdownTimeout
@@ -100,32 +106,32 @@ func Serve(ctx context.Context, handler http.Handler, opts ServeOptions) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	if err := srv.Shutdown(last); err != nil {
-		return errors.Join(fmt.Errorf("metrics: requests were cut off: %w", err), srv.Close())
+		return errors.Join(fmt.Errorf("metrics: shutdown incomplete: %w", err), srv.Close())
 	}
 	return nil
 }
 
-// tls reads the certificates; nil without any.
+// tls returns the TLS configuration, or nil without certificates.
 func (opts *ServeOptions) tls() (*tls.Config, error) {
 	if opts.CertFile == "" && opts.KeyFile == "" {
 		if opts.ClientCAFile != "" {
-			return nil, errors.New("metrics: client certificates need TLS: give a certificate and its key as well")
+			return nil, errors.New("metrics: client certificates need TLS: set a certificate and its key")
 		}
 		return nil, nil
 	}
 	cert, err := tls.LoadX509KeyPair(opts.CertFile, opts.KeyFile)
 	if err != nil {
-		return nil, fmt.Errorf("metrics: the certificate and its key: %w", err)
+		return nil, fmt.Errorf("metrics: load certificate: %w", err)
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	if opts.ClientCAFile != "" {
 		pem, err := os.ReadFile(opts.ClientCAFile)
 		if err != nil {
-			return nil, fmt.Errorf("metrics: the authorities of clients: %w", err)
+			return nil, fmt.Errorf("metrics: load client CA: %w", err)
 		}
 		config.ClientCAs = x509.NewCertPool()
 		if !config.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("metrics: there is no certificate in %s", opts.ClientCAFile)
+			return nil, fmt.Errorf("metrics: no certificate in %s", opts.ClientCAFile)
 		}
 		config.ClientAuth = tls.RequireAndVerifyClientCert
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/asynq-go/asynq/x/metrics"
 )
 
-// freeListener takes connections and never says anything.
+// freeListener accepts connections and never replies.
 func freeListener(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -83,7 +83,7 @@ func get(t testing.TB, client *http.Client, url string) (int, string) {
 func TestServe(t *testing.T) {
 	t.Parallel()
 	mini := miniredis.RunT(t)
-	opt := asynq.RedisClientOpt{Addr: mini.Addr(), MaxRetries: -1}
+	opt := asynq.RedisClientOpt{Addr: mini.Addr(), Params: "max_retries=-1"}
 	enqueue(t, newClient(t, opt), "a")
 	addr := exporter(t, opt, metrics.ServeOptions{})
 	if code, body := get(t, http.DefaultClient, "http://"+addr+"/metrics"); code != http.StatusOK || !strings.Contains(body, `asynq_queue_size{queue="default"} 1`) {
@@ -125,7 +125,7 @@ func TestServeTLS(t *testing.T) {
 	}
 	if resp, err := with().Get("https://" + addr + "/metrics"); err == nil {
 		_ = resp.Body.Close()
-		t.Error("no client certificate was asked for")
+		t.Error("no client certificate was required")
 	}
 }
 
@@ -140,10 +140,10 @@ func TestServeRefuses(t *testing.T) {
 	taken := freeListener(t)
 	for want, opts := range map[string]metrics.ServeOptions{
 		"client certificates need TLS": {ClientCAFile: empty},
-		"its key":                      {CertFile: cert},
-		"there is no certificate in":   {CertFile: cert, KeyFile: key, ClientCAFile: empty},
-		"authorities of clients":       {CertFile: cert, KeyFile: key, ClientCAFile: filepath.Join(dir, "none")},
-		"cannot listen":                {Addr: taken.Addr().String()},
+		"load certificate":             {CertFile: cert},
+		"no certificate in":            {CertFile: cert, KeyFile: key, ClientCAFile: empty},
+		"load client CA":               {CertFile: cert, KeyFile: key, ClientCAFile: filepath.Join(dir, "none")},
+		"metrics: listen":              {Addr: taken.Addr().String()},
 	} {
 		if err := metrics.Serve(context.Background(), http.NotFoundHandler(), opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one of %q", err, want)
@@ -151,7 +151,7 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// authority signs certificates.
+// authority is a certificate authority.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey

@@ -12,35 +12,38 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// WorkerOptions are the settings of a Worker. The zero value of a field stands for its default.
+// WorkerOptions configures a Worker. Zero values stand for defaults.
 type WorkerOptions struct {
-	// Types is how many task types have series of their own: the first ones that come. All others share the type "other". Default: 100.
+	// Types is the number of task types with their own series: the first ones that occur. All
+	// others share the type "other". The default is 100.
 	Types int
 
-	// Buckets are the upper bounds of the classic histograms' buckets, in seconds, for a Prometheus that does not take native
-	// histograms; those are always there. An empty list that is not nil leaves the classic ones out. Default: 12 from 5 ms to 30 min.
+	// Buckets are the upper bounds of the classic histogram buckets, in seconds, for a Prometheus
+	// without native histograms, which are always exported. An empty list that is not nil disables
+	// the classic ones. The default is 12 buckets from 5 ms to 30 min.
 	Buckets []float64
 
-	// ConstLabels are put on all metrics.
+	// ConstLabels are added to all metrics.
 	ConstLabels prometheus.Labels
 }
 
-// Worker measures what servers of this process do. It is a prometheus.Collector and safe for concurrent use; several servers may share
-// one.
+// Worker measures the servers of this process. It is a prometheus.Collector and safe for concurrent
+// use. Several servers may share one.
 //
-// Its Observer counts attempts, and its Middleware measures handlers: each serves without the other.
+// Its Observer counts attempts, and its Middleware measures handlers. Each works without the other.
 type Worker struct {
 	types typeNames
 
 	processing, waiting              *prometheus.HistogramVec
 	running                          *prometheus.GaugeVec
 	attempts, stuck, lost, recovered *prometheus.CounterVec
-	turn, settled, fetched           prometheus.Histogram
-	turnErrors, refused              prometheus.Counter
+	roundTrip, settled, fetched      prometheus.Histogram
+	roundTripErrors, rejected        prometheus.Counter
 	all                              []prometheus.Collector
 }
 
-// other is the type of tasks beyond WorkerOptions.Types; unreadable of those whose message cannot be read.
+// other is the type of tasks beyond WorkerOptions.Types, unreadable that of tasks whose message
+// cannot be decoded.
 const (
 	other      = "other"
 	unreadable = "unreadable"
@@ -76,42 +79,43 @@ func NewWorker(opts WorkerOptions) *Worker {
 		return v
 	}
 	w.processing = prometheus.NewHistogramVec(histogram("task_processing_seconds",
-		"How long handlers took, by outcome: succeeded, failed or panicked.", opts.Buckets), []string{"queue", "type", "outcome"})
+		"Duration of handlers, by outcome: succeeded, failed or panicked.", opts.Buckets), []string{"queue", "type", "outcome"})
 	w.waiting = prometheus.NewHistogramVec(histogram("task_waiting_seconds",
-		"How long tasks were pending until they were taken.", opts.Buckets), []string{"queue", "type"})
-	w.running = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "asynq_handlers_running", Help: "Handlers that run now.",
+		"Time of tasks in pending until they were fetched.", opts.Buckets), []string{"queue", "type"})
+	w.running = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "asynq_handlers_running", Help: "Running handlers.",
 		ConstLabels: opts.ConstLabels}, []string{"queue", "type"})
-	w.attempts = counter("attempts_total", "Attempts that ended, by what became of the task.", "queue", "type", "outcome")
-	w.stuck = counter("handlers_stuck_total", "Handlers that were given up, because they went on after their context had ended.", "queue", "type")
-	w.lost = counter("leases_lost_total", "Leases that were lost or could not be extended while a handler ran.", "queue", "type")
-	w.recovered = counter("tasks_recovered_total", "Tasks that this process took back from servers that crashed.", "queue", "type")
-	w.turn = prometheus.NewHistogram(histogram("pump_turn_seconds",
-		"How long the exchanges with Redis took that settle tasks and fetch others.", opts.Buckets))
-	w.settled = prometheus.NewHistogram(histogram("pump_turn_settled", "Outcomes that went along in one exchange.", counts))
-	w.fetched = prometheus.NewHistogram(histogram("pump_turn_fetched", "Tasks that came in one exchange.", counts))
-	w.turnErrors = prometheus.NewCounter(prometheus.CounterOpts{Name: "asynq_pump_turn_errors_total",
-		Help: "Exchanges that broke with the connection.", ConstLabels: opts.ConstLabels})
-	w.refused = prometheus.NewCounter(prometheus.CounterOpts{Name: "asynq_outcomes_refused_total",
-		Help: "Outcomes that Redis did not take, mostly because the lease was lost.", ConstLabels: opts.ConstLabels})
-	w.all = append(w.all, w.processing, w.waiting, w.running, w.turn, w.settled, w.fetched, w.turnErrors, w.refused)
+	w.attempts = counter("attempts_total", "Attempts finished, by outcome.", "queue", "type", "outcome")
+	w.stuck = counter("handlers_stuck_total", "Handlers abandoned because they kept running after their context ended.", "queue", "type")
+	w.lost = counter("leases_lost_total", "Leases lost, or not extended in time, while a handler ran.", "queue", "type")
+	w.recovered = counter("tasks_recovered_total", "Tasks recovered by this process from crashed servers.", "queue", "type")
+	w.roundTrip = prometheus.NewHistogram(histogram("round_trip_seconds",
+		"Duration of round trips that settle and fetch tasks.", opts.Buckets))
+	w.settled = prometheus.NewHistogram(histogram("round_trip_settled", "Outcomes settled per round trip.", counts))
+	w.fetched = prometheus.NewHistogram(histogram("round_trip_fetched", "Tasks fetched per round trip.", counts))
+	w.roundTripErrors = prometheus.NewCounter(prometheus.CounterOpts{Name: "asynq_round_trip_errors_total",
+		Help: "Round trips that failed with a connection error.", ConstLabels: opts.ConstLabels})
+	w.rejected = prometheus.NewCounter(prometheus.CounterOpts{Name: "asynq_outcomes_rejected_total",
+		Help: "Outcomes rejected, mostly because the lease was lost.", ConstLabels: opts.ConstLabels})
+	w.all = append(w.all, w.processing, w.waiting, w.running, w.roundTrip, w.settled, w.fetched, w.roundTripErrors, w.rejected)
 	return w
 }
 
-// Describe tells which metrics there are.
+// Describe sends the descriptions of the metrics.
 func (w *Worker) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range w.all {
 		c.Describe(ch)
 	}
 }
 
-// Collect tells their values.
+// Collect sends the metrics.
 func (w *Worker) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range w.all {
 		c.Collect(ch)
 	}
 }
 
-// Observer is for Config.Observer: it tells all but asynq_task_processing_seconds and asynq_handlers_running.
+// Observer returns the value for Config.Observer. It provides all metrics except
+// asynq_task_processing_seconds and asynq_handlers_running.
 func (w *Worker) Observer() *asynq.Observer {
 	return &asynq.Observer{
 		AttemptStarted: func(a asynq.AttemptStart) {
@@ -130,20 +134,20 @@ func (w *Worker) Observer() *asynq.Observer {
 		TaskRecovered: func(t asynq.ObservedTask) {
 			w.recovered.WithLabelValues(label(t.Queue), w.types.of(t.Type)).Inc()
 		},
-		TurnEnded: func(t asynq.TurnStats) {
-			w.turn.Observe(t.Duration.Seconds())
+		RoundTripEnded: func(t asynq.RoundTripStats) {
+			w.roundTrip.Observe(t.Duration.Seconds())
 			w.settled.Observe(float64(t.Settled))
 			w.fetched.Observe(float64(t.Fetched))
-			w.refused.Add(float64(t.Refused))
+			w.rejected.Add(float64(t.Rejected))
 			if t.Err != nil {
-				w.turnErrors.Inc()
+				w.roundTripErrors.Inc()
 			}
 		},
 	}
 }
 
-// Middleware measures handlers; it is an asynq.MiddlewareFunc. As the first one that ServeMux.Use is given it also measures what other
-// middlewares do.
+// Middleware measures handlers. It is an asynq.MiddlewareFunc. As the first argument of
+// ServeMux.Use, it includes the time of the other middlewares.
 func (w *Worker) Middleware(next asynq.Handler) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		queue, _ := asynq.GetQueueName(ctx)
@@ -152,7 +156,7 @@ func (w *Worker) Middleware(next asynq.Handler) asynq.Handler {
 		running := w.running.WithLabelValues(queue, typename)
 		running.Inc()
 		began, outcome := time.Now(), "panicked"
-		defer func() { // a panic goes on: the server knows what to do with it
+		defer func() { // panic again: the server handles it
 			running.Dec()
 			w.processing.WithLabelValues(queue, typename, outcome).Observe(time.Since(began).Seconds())
 		}()
@@ -165,7 +169,7 @@ func (w *Worker) Middleware(next asynq.Handler) asynq.Handler {
 	})
 }
 
-// typeNames bounds the types that have series of their own.
+// typeNames limits the number of types with their own series.
 type typeNames struct {
 	limit int64
 	n     atomic.Int64

@@ -4,42 +4,43 @@ import (
 	"errors"
 
 	"go.opentelemetry.io/otel/attribute"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 
 	"github.com/asynq-go/asynq"
 )
 
-// What the semantic conventions have no names for.
+// Attributes that the semantic conventions do not define.
 const (
 	// TaskTypeKey is the type of the task.
 	TaskTypeKey = attribute.Key("asynq.task.type")
-	// TaskStateKey is the state of the task after it was enqueued.
+	// TaskStateKey is the state of the task after the enqueue.
 	TaskStateKey = attribute.Key("asynq.task.state")
-	// TaskRetryCountKey is how many attempts have failed before this one.
+	// TaskRetryCountKey is the number of failed attempts before this one.
 	TaskRetryCountKey = attribute.Key("asynq.task.retry_count")
-	// TaskMaxRetryKey is how many failed attempts the task may have after its first.
+	// TaskMaxRetryKey is the maximum number of retries of the task.
 	TaskMaxRetryKey = attribute.Key("asynq.task.max_retry")
-	// TaskOutcomeKey is what the attempt comes to: one of the Outcome values.
+	// TaskOutcomeKey is the outcome of the attempt: one of the Outcome values.
 	TaskOutcomeKey = attribute.Key("asynq.task.outcome")
-	// GroupKey is the name of the group that is aggregated.
+	// GroupKey is the name of the aggregated group.
 	GroupKey = attribute.Key("asynq.group")
-	// BatchRefusedKey is how many tasks of a batch were not enqueued.
+	// BatchRefusedKey is the number of tasks of a batch that were not enqueued.
 	BatchRefusedKey = attribute.Key("asynq.batch.refused")
 )
 
-// Outcomes of an attempt, as far as its handler can tell: what Config.IsFailure and the Inspector make of it comes later.
+// Outcomes of an attempt, according to its handler's result. Config.IsFailure or the Inspector may
+// still change the outcome.
 const (
 	OutcomeSuccess     = "success"     // the handler returned nil
-	OutcomeRetry       = "retry"       // it failed, and has attempts left
-	OutcomeArchived    = "archived"    // it failed, and has none left; or SkipRetry
-	OutcomeRevoked     = "revoked"     // RevokeTask
-	OutcomeSnoozed     = "snoozed"     // Snooze; a rate limit, for example
-	OutcomeInterrupted = "interrupted" // its server stopped, or lost it: the attempt does not count
+	OutcomeRetry       = "retry"       // it failed and will be retried
+	OutcomeArchived    = "archived"    // it failed without retries left, or returned SkipRetry
+	OutcomeRevoked     = "revoked"     // it returned RevokeTask
+	OutcomeSnoozed     = "snoozed"     // it returned Snooze, for example because of a rate limit
+	OutcomeInterrupted = "interrupted" // the server stopped or lost the lease: the attempt does not count
 )
 
 var system = semconv.MessagingSystemKey.String("asynq")
 
-// queueOf returns the queue that a task is about to go to: of several options the last one holds.
+// queueOf returns the queue in which a task will be enqueued: that of the last Queue option.
 func queueOf(task *asynq.Task, opts []asynq.Option) string {
 	queue := "default"
 	look := func(opts []asynq.Option) {
@@ -57,7 +58,7 @@ func queueOf(task *asynq.Task, opts []asynq.Option) string {
 	return queue
 }
 
-// errorType names an error for the attribute error.type, with few different values.
+// errorType returns a value for the attribute error.type with low cardinality.
 func errorType(err error) attribute.KeyValue {
 	name := ""
 	switch {

@@ -12,13 +12,13 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// discard is an exporter that costs nothing.
+// discard is an exporter without cost.
 type discard struct{}
 
 func (discard) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }
 func (discard) Shutdown(context.Context) error                             { return nil }
 
-// What an enqueue and an attempt cost more than without the package, in each state of tracing.
+// The cost that the package adds to an enqueue and to an attempt, for each state of tracing.
 func BenchmarkOverhead(b *testing.B) {
 	none := []Option{WithTracerProvider(tracenoop.NewTracerProvider()), WithMeterProvider(metricnoop.NewMeterProvider())}
 	meters := WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())))

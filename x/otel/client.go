@@ -7,19 +7,21 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/asynq-go/asynq"
 )
 
-// Client is an asynq.Client whose calls are traced and measured, and whose tasks carry the trace context.
+// Client is an asynq.Client that traces and measures its calls, and adds the trace context to the
+// tasks.
 type Client struct {
 	*asynq.Client
 	in *instrument
 }
 
-// NewClient returns a client that enqueues through c. It panics if c is nil. To close either of them closes both.
+// NewClient returns a client that enqueues with c. It panics if c is nil. Closing either client
+// closes both.
 func NewClient(c *asynq.Client, opts ...Option) *Client {
 	if c == nil {
 		panic("asynqotel: nil client: pass what asynq.NewClient returned")
@@ -27,22 +29,24 @@ func NewClient(c *asynq.Client, opts ...Option) *Client {
 	return &Client{Client: c, in: newInstrument(opts)}
 }
 
-// Enqueue is EnqueueContext without a deadline, and without a span around it: its trace begins here.
+// Enqueue is EnqueueContext without a deadline and without a parent span: it starts a trace.
 func (c *Client) Enqueue(task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
 	return c.EnqueueContext(context.Background(), task, opts...)
 }
 
-// EnqueueContext is that of asynq.Client, in a producer span. The task is not changed: a copy with further headers is enqueued.
+// EnqueueContext is that of asynq.Client in a producer span. It does not change the task: it
+// enqueues a copy with further headers.
 func (c *Client) EnqueueContext(ctx context.Context, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
 	return c.in.enqueue(ctx, task, opts, c.Client.EnqueueContext)
 }
 
-// BatchEnqueueContext is that of asynq.Client, in one producer span for all tasks: their attempts all link to it.
+// BatchEnqueueContext is that of asynq.Client in one producer span for all tasks. All their
+// attempts link to it.
 func (c *Client) BatchEnqueueContext(ctx context.Context, tasks []*asynq.Task, opts ...asynq.Option) []asynq.BatchEnqueueResult {
 	return c.in.enqueueBatch(ctx, tasks, opts, c.Client.BatchEnqueueContext)
 }
 
-// startSend begins the span of a call that enqueues.
+// startSend starts the span of a call that enqueues.
 func (in *instrument) startSend(ctx context.Context, queue string, more ...attribute.KeyValue) (context.Context, trace.Span) {
 	name := enqueueName
 	more = append(more, system, semconv.MessagingOperationName(enqueueName), semconv.MessagingOperationTypeSend)
@@ -57,7 +61,7 @@ func (in *instrument) enqueue(ctx context.Context, task *asynq.Task, opts []asyn
 	send func(context.Context, *asynq.Task, ...asynq.Option) (*asynq.TaskInfo, error),
 ) (*asynq.TaskInfo, error) {
 	if ctx == nil || task == nil {
-		return send(ctx, task, opts...) // which says what is wrong
+		return send(ctx, task, opts...) // it returns an error that describes the problem
 	}
 	begin := time.Now()
 	queue := queueOf(task, opts)
@@ -104,13 +108,14 @@ func (in *instrument) enqueueBatch(ctx context.Context, tasks []*asynq.Task, opt
 	refused, first := in.countBatch(ctx, tasks, queues, results)
 	if refused > 0 {
 		span.SetAttributes(BatchRefusedKey.Int(refused))
-		fail(span, fmt.Errorf("%d of %d tasks were not enqueued, the first because: %w", refused, len(tasks), first))
+		fail(span, fmt.Errorf("%d of %d tasks were not enqueued; first error: %w", refused, len(tasks), first))
 	}
 	in.metrics.enqueued(ctx, begin, common, "", first)
 	return results
 }
 
-// countBatch tells the metrics of all tasks of a batch. It returns how many were not enqueued, and the first error.
+// countBatch records the metrics of a batch. It returns how many tasks were not enqueued, and the
+// first error.
 func (in *instrument) countBatch(
 	ctx context.Context, tasks []*asynq.Task, queues []string, results []asynq.BatchEnqueueResult,
 ) (refused int, first error) {

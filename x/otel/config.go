@@ -4,11 +4,11 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Option changes how tasks are traced and measured.
+// Option configures tracing and measurement.
 type Option func(*config)
 
 type config struct {
@@ -20,7 +20,7 @@ type config struct {
 	metricType bool
 }
 
-// WithTracerProvider sets where spans go. Default: the global provider. Nil leaves the default.
+// WithTracerProvider sets the provider of spans. If nil or not set, the global provider is used.
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return func(c *config) {
 		if p != nil {
@@ -29,7 +29,7 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 	}
 }
 
-// WithMeterProvider sets where metrics go. Default: the global provider. Nil leaves the default.
+// WithMeterProvider sets the provider of metrics. If nil or not set, the global provider is used.
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return func(c *config) {
 		if p != nil {
@@ -38,8 +38,9 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 	}
 }
 
-// WithPropagator sets what is written into the headers of tasks and read from them; producers and consumers need the same. Default: the
-// W3C trace context and baggage, whatever the global propagator is. Nil leaves the default.
+// WithPropagator sets the propagator for the headers of tasks. Producers and consumers need the
+// same. If nil or not set, W3C trace context and baggage are used, independent of the global
+// propagator.
 func WithPropagator(p propagation.TextMapPropagator) Option {
 	return func(c *config) {
 		if p != nil {
@@ -48,19 +49,22 @@ func WithPropagator(p propagation.TextMapPropagator) Option {
 	}
 }
 
-// WithHeaderPrefix sets what the keys of the headers begin with; producers and consumers need the same. With "" they are the plain names
-// of the propagator, as programs have them that do it by hand. Default: "otel.", which no header of the program's own is likely to.
+// WithHeaderPrefix sets the prefix of the header keys. Producers and consumers need the same. With
+// "" they are the plain names of the propagator, as in programs that propagate the context
+// themselves. The default is "otel.", which avoids conflicts with the program's own headers.
 func WithHeaderPrefix(prefix string) Option {
 	return func(c *config) { c.prefix = prefix }
 }
 
-// WithProducerAsParent makes the span of an attempt a child of the span that enqueued the task, so that both are in one trace.
-// Default: each attempt is in a trace of its own, or in that of the server's BaseContext. The link is there in both cases.
+// WithProducerAsParent makes the span of an attempt a child of the span that enqueued the task, so
+// that both are in one trace. By default, each attempt is in a trace of its own, or in that of the
+// server's BaseContext. The link exists in both cases.
 func WithProducerAsParent() Option {
 	return func(c *config) { c.asParent = true }
 }
 
-// WithTaskTypeInMetrics adds the type of the task to the attributes of metrics. Use it where types are few. Default: only spans have it.
+// WithTaskTypeInMetrics adds the task type to the attributes of metrics. Use it if there are few
+// types. By default, only spans have it.
 func WithTaskTypeInMetrics() Option {
 	return func(c *config) { c.metricType = true }
 }
@@ -68,7 +72,7 @@ func WithTaskTypeInMetrics() Option {
 // scope is the name of the instrumentation.
 const scope = "github.com/asynq-go/asynq/x/otel"
 
-// instrument is what all parts of the package work with.
+// instrument is the common state of the package's components.
 type instrument struct {
 	tracer     trace.Tracer
 	metrics    *metrics

@@ -89,7 +89,7 @@ func Example() {
 
 func sendMail(context.Context, string) error { return nil }
 
-// exampleT stands in for the *testing.T that a test has and an example has not.
+// exampleT replaces the *testing.T of a test in examples.
 func exampleT() (t testing.TB, end func()) {
 	e := &example{}
 	return e, func() {

@@ -5,15 +5,15 @@ import (
 	"errors"
 	"runtime/debug"
 
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/asynq-go/asynq"
 )
 
-// NewGroupAggregator returns an aggregator that makes a producer span for each aggregation, with links to the spans that the members of
-// the group came from, each once. The task that stands for them carries its context, so that from its attempts two links lead to each
-// member. It panics if a is nil.
+// NewGroupAggregator returns an aggregator that makes a producer span for each aggregation, with
+// one link to the span of each member of the group. The resulting task carries the span's context,
+// so that its attempts are two links away from each member. It panics if a is nil.
 func NewGroupAggregator(a asynq.GroupAggregator, opts ...Option) asynq.GroupAggregator {
 	if a == nil {
 		panic("asynqotel: nil GroupAggregator")
@@ -31,7 +31,7 @@ func (in *instrument) aggregate(a asynq.GroupAggregator, group string, tasks []*
 	ctx, span := in.tracer.Start(context.Background(), name, trace.WithSpanKind(trace.SpanKindProducer), trace.WithLinks(in.producers(tasks)...),
 		trace.WithAttributes(system, semconv.MessagingOperationName(name), semconv.MessagingOperationTypeCreate,
 			semconv.MessagingBatchMessageCount(len(tasks)), GroupKey.String(group)))
-	defer func() { span.End() }() // called by defer itself, the SDK would record a panic for the second time
+	defer func() { span.End() }() // called by defer itself: otherwise the SDK would record a panic twice
 	returned := false
 	defer func() {
 		if returned {
@@ -53,7 +53,7 @@ func (in *instrument) aggregate(a asynq.GroupAggregator, group string, tasks []*
 	return in.inject(ctx, combined)
 }
 
-// producers returns links to the spans that tasks came from.
+// producers returns links to the spans that enqueued the tasks.
 func (in *instrument) producers(tasks []*asynq.Task) []trace.Link {
 	type origin struct {
 		trace trace.TraceID

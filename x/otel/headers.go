@@ -11,19 +11,19 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// carrier is the headers of a task as a propagator sees them.
+// carrier adapts the headers of a task to a propagator.
 type carrier struct {
 	prefix  string
 	headers map[string]string
 }
 
-// Get returns the value of a key, "" if there is none.
+// Get returns the value of a key, or "" if there is none.
 func (c carrier) Get(key string) string { return c.headers[c.prefix+key] }
 
 // Set sets the value of a key.
 func (c carrier) Set(key, value string) { c.headers[c.prefix+key] = value }
 
-// Keys lists the keys of the propagators.
+// Keys returns the keys of the propagator.
 func (c carrier) Keys() []string {
 	var keys []string
 	for _, key := range slices.Sorted(maps.Keys(c.headers)) {
@@ -34,10 +34,10 @@ func (c carrier) Keys() []string {
 	return keys
 }
 
-// inject returns the task with what ctx carries in its headers. What an earlier trace left there goes: a handler may enqueue
-// the task that it was given, or one with its headers.
+// inject returns the task with the context of ctx in its headers. It removes the headers of an
+// earlier trace: a handler may enqueue the task that it was given, or one with its headers.
 func (in *instrument) inject(ctx context.Context, task *asynq.Task) *asynq.Task {
-	headers := task.Headers()
+	headers := maps.Clone(task.Headers())
 	if headers == nil {
 		headers = make(map[string]string, len(in.fields))
 	}
@@ -48,8 +48,8 @@ func (in *instrument) inject(ctx context.Context, task *asynq.Task) *asynq.Task 
 	return asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers, task.Options()...)
 }
 
-// extract returns ctx with what the task carries, such as baggage, and the span that the task came from; that is not valid if there is
-// none. The span in ctx stays as it is.
+// extract returns ctx with the context of the task, such as baggage, and the span that enqueued the
+// task, which is not valid if there is none. The span in ctx stays the same.
 func (in *instrument) extract(ctx context.Context, task *asynq.Task) (_ context.Context, producer trace.SpanContext) {
 	headers := task.Headers()
 	if len(headers) == 0 {

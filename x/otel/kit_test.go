@@ -15,7 +15,7 @@ import (
 	"github.com/asynq-go/asynq/x/asynqtest"
 )
 
-// kit is an embedded Redis, a traced client on it, and what OpenTelemetry was told.
+// kit is an embedded Redis, a traced client on it, and the exported spans and metrics.
 type kit struct {
 	t      *testing.T
 	broker *asynqtest.Broker
@@ -41,7 +41,7 @@ func newKit(t *testing.T, opts ...Option) *kit {
 	return k
 }
 
-// drain runs what is due through the middleware.
+// drain runs the due tasks with the middleware.
 func (k *kit) drain(handler asynq.HandlerFunc, opts ...asynqtest.DrainOption) []asynqtest.Outcome {
 	k.t.Helper()
 	return k.broker.Drain(k.t, NewMiddleware(k.opts...)(handler), opts...)
@@ -56,7 +56,7 @@ func (k *kit) enqueue(ctx context.Context, task *asynq.Task, opts ...asynq.Optio
 	return info
 }
 
-// named returns the spans of that name, in the order in which they ended.
+// named returns the spans with a name, in the order in which they ended.
 func (k *kit) named(name string) (found []tracetest.SpanStub) {
 	for _, s := range k.spans.GetSpans() {
 		if s.Name == name {
@@ -66,7 +66,7 @@ func (k *kit) named(name string) (found []tracetest.SpanStub) {
 	return found
 }
 
-// one returns the only span of that name.
+// one returns the only span with a name.
 func (k *kit) one(name string) tracetest.SpanStub {
 	k.t.Helper()
 	found := k.named(name)
@@ -90,7 +90,7 @@ func linksTo(t *testing.T, from tracetest.SpanStub, others ...tracetest.SpanStub
 	}
 }
 
-// has checks attributes of a span. A nil value is for one that must not be there.
+// has checks attributes of a span. A nil value means that the attribute must not exist.
 func has(t *testing.T, s tracetest.SpanStub, want map[string]any) {
 	t.Helper()
 	got := make(map[string]any)
@@ -107,7 +107,8 @@ func has(t *testing.T, s tracetest.SpanStub, want map[string]any) {
 	}
 }
 
-// points are the data of a metric: the count of a histogram, or the value of a counter, by the attributes.
+// points returns the data of a metric by attributes: the count of a histogram, or the value of a
+// counter.
 func (k *kit) points(name string) map[string]int64 {
 	k.t.Helper()
 	var all metricdata.ResourceMetrics

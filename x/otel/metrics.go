@@ -7,11 +7,12 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
-	"go.opentelemetry.io/otel/semconv/v1.43.0/messagingconv"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
+	"go.opentelemetry.io/otel/semconv/v1.37.0/messagingconv"
 )
 
-// metrics are the instruments. One that cannot be made is reported to OpenTelemetry's error handler, and does nothing.
+// metrics are the instruments. An instrument that cannot be created is a no-op, and the error is
+// passed to OpenTelemetry's error handler.
 type metrics struct {
 	enqueue  messagingconv.ClientOperationDuration
 	sent     messagingconv.ClientSentMessages
@@ -20,7 +21,8 @@ type metrics struct {
 	withType bool
 }
 
-// bounds are the buckets that the conventions advise for durations in seconds, with some more at the end: tasks take longer than requests.
+// bounds are the buckets that the conventions recommend for durations in seconds, with some more at
+// the end, because tasks take longer than requests.
 var bounds = metric.WithExplicitBucketBoundaries(
 	0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 300, 1800)
 
@@ -45,7 +47,7 @@ const (
 	processName = "process"
 )
 
-// attributes are those of a metric about tasks of a type in a queue.
+// attributes returns the attributes of metrics about tasks of a type in a queue.
 func (m *metrics) attributes(queue, typename string, err error, more ...attribute.KeyValue) []attribute.KeyValue {
 	if queue != "" {
 		more = append(more, semconv.MessagingDestinationName(queue))
@@ -59,18 +61,18 @@ func (m *metrics) attributes(queue, typename string, err error, more ...attribut
 	return more
 }
 
-// enqueued tells of a call that enqueued, or did not.
+// enqueued records a call that enqueues.
 func (m *metrics) enqueued(ctx context.Context, start time.Time, queue, typename string, err error) {
 	send := m.enqueue.AttrOperationType(messagingconv.OperationTypeSend)
 	m.enqueue.Record(ctx, time.Since(start).Seconds(), enqueueName, systemAttr, m.attributes(queue, typename, err, send)...)
 }
 
-// tasksSent tells of n tasks that a call was to enqueue.
+// tasksSent records n tasks of a call.
 func (m *metrics) tasksSent(ctx context.Context, n int, queue, typename string, err error) {
 	m.sent.Add(ctx, int64(n), enqueueName, systemAttr, m.attributes(queue, typename, err)...)
 }
 
-// processed tells of an attempt.
+// processed records an attempt.
 func (m *metrics) processed(ctx context.Context, start time.Time, queue, typename, outcome string, err error) {
 	m.process.Record(ctx, time.Since(start).Seconds(), processName, systemAttr,
 		m.attributes(queue, typename, err, TaskOutcomeKey.String(outcome))...)

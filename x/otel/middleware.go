@@ -8,17 +8,18 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/asynq-go/asynq"
 )
 
-// NewMiddleware returns a middleware that makes a consumer span for each attempt, linked to the span that enqueued the task. The
-// handler's context carries the span, and the baggage of the task. It should be the outermost middleware: it sees what is inside of it.
+// NewMiddleware returns a middleware that makes a consumer span for each attempt, linked to the
+// span that enqueued the task. The handler's context has the span and the baggage of the task. It
+// should be the outermost middleware, so that it includes the others.
 //
-// An error is recorded in the span, except those of Snooze and RevokeTask, which are what the handler wanted. A panic is
-// recorded, and goes on.
+// An error is recorded in the span, except those of Snooze and RevokeTask, which are intended. A
+// panic is recorded and continues.
 func NewMiddleware(opts ...Option) asynq.MiddlewareFunc {
 	in := newInstrument(opts)
 	return func(next asynq.Handler) asynq.Handler {
@@ -28,7 +29,7 @@ func NewMiddleware(opts ...Option) asynq.MiddlewareFunc {
 	}
 }
 
-// attempt is one that is in process.
+// attempt is an active attempt.
 type attempt struct {
 	in    *instrument
 	ctx   context.Context //nolint:containedctx // For as long as one call lasts.
@@ -40,13 +41,13 @@ type attempt struct {
 
 func (in *instrument) process(ctx context.Context, task *asynq.Task, next asynq.Handler) error {
 	a := in.start(ctx, task)
-	defer func() { a.span.End() }() // called by defer itself, the SDK would record a panic for the second time
+	defer func() { a.span.End() }() // called by defer itself: otherwise the SDK would record a panic twice
 	returned := false
 	defer func() {
 		if returned {
 			return
 		}
-		v := recover() // nil: the handler called runtime.Goexit, which goes on by itself
+		v := recover() // nil: the handler called runtime.Goexit, which continues without a panic
 		a.end(&asynq.PanicError{Value: v, Stack: debug.Stack()})
 		if v != nil {
 			panic(v)
@@ -91,7 +92,7 @@ func (in *instrument) start(ctx context.Context, task *asynq.Task) *attempt {
 	return a
 }
 
-// end tells what the attempt came to.
+// end records the outcome of the attempt.
 func (a *attempt) end(err error) {
 	outcome := a.outcome(err)
 	if a.span.IsRecording() {

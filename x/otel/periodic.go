@@ -3,17 +3,18 @@ package asynqotel
 import (
 	"context"
 
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/asynq-go/asynq"
 )
 
-// createName is the operation of making a task that nobody calls Enqueue for.
+// createName is the operation that creates a task without a call of Enqueue.
 const createName = "create"
 
-// EnqueueHeaders returns a function for asynq.SchedulerOpts.EnqueueHeaders. It makes a producer span for each tick of a periodic task,
-// the beginning of a trace, and the task carries its context. The span ends before the task is sent, and does not tell whether it was.
+// EnqueueHeaders returns a function for asynq.SchedulerOpts.EnqueueHeaders. It makes a producer
+// span for each tick of a periodic task, which starts a trace, and adds its context to the task.
+// The span ends before the task is sent, and does not show whether that succeeded.
 func EnqueueHeaders(opts ...Option) func(*asynq.Task, []asynq.Option) map[string]string {
 	in := newInstrument(opts)
 	return func(task *asynq.Task, opts []asynq.Option) map[string]string {
@@ -26,7 +27,7 @@ func EnqueueHeaders(opts ...Option) func(*asynq.Task, []asynq.Option) map[string
 		own := task.Headers()
 		for _, field := range in.fields {
 			if _, ok := own[field]; ok {
-				headers[field] = "" // left by another trace: the entry may have been made from a task that a handler was given
+				headers[field] = "" // left by another trace: the entry may have been created from a task that a handler received
 			}
 		}
 		in.propagator.Inject(ctx, carrier{in.prefix, headers})

@@ -103,7 +103,7 @@ func TestBaseContext(t *testing.T) {
 		t.Errorf("the parent is %v", process.Parent)
 	}
 	linksTo(t, process, k.one("enqueue default"))
-	// It is not taken for the producer of a task that has none.
+	// It does not become the producer of a task without one.
 	k.spans.Reset()
 	untraced := asynq.NewTaskWithHeaders("x", nil, map[string]string{"own": "1"})
 	if err := NewMiddleware(k.opts...)(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })).ProcessTask(base, untraced); err != nil {
@@ -112,7 +112,7 @@ func TestBaseContext(t *testing.T) {
 	linksTo(t, k.one("process"))
 }
 
-// Each attempt has a span with its number, and what it came to.
+// Each attempt has a span with its number and its outcome.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("failed")
@@ -145,7 +145,8 @@ func TestOutcomes(t *testing.T) {
 				return tt.err
 			})
 			if tt.exits {
-				// Where Goexit ends the goroutine, Drain ends the test: so it is called here.
+				// If Goexit ends the goroutine, Drain ends the test, so this test calls the handler
+				// itself.
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
@@ -193,7 +194,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// A task that nobody traced, or whose headers are nonsense, is processed as any other.
+// A task without trace headers, or with invalid ones, is processed as usual.
 func TestHeadersOfOthers(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -215,7 +216,7 @@ func TestHeadersOfOthers(t *testing.T) {
 	}
 }
 
-// The program's headers stay as they are, and what is left of another trace does not.
+// The program's headers are kept, and those of another trace are replaced.
 func TestHeadersDoNotCollide(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -319,7 +320,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// A task that stands for a group leads to those that it stands for.
+// A task that replaces a group links to the tasks of the group.
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -327,7 +328,7 @@ func TestGroup(t *testing.T) {
 		k.enqueue(context.Background(), asynq.NewTask("line", nil), asynq.Group("g"))
 	}
 	k.client.BatchEnqueueContext(context.Background(), []*asynq.Task{asynq.NewTask("line", nil), asynq.NewTask("line", nil)}, asynq.Group("g"))
-	if _, err := k.broker.Client().Enqueue(asynq.NewTask("line", nil), asynq.Group("g")); err != nil { // by a program without traces
+	if _, err := k.broker.Client().Enqueue(asynq.NewTask("line", nil), asynq.Group("g")); err != nil { // enqueued without tracing
 		t.Fatal(err)
 	}
 	sends := k.named("enqueue default")
@@ -408,7 +409,7 @@ func TestPeriodicTasks(t *testing.T) {
 			if info.Headers["own"] != "1" || info.Headers["otel.baggage"] != "" || info.Headers["otel.traceparent"] == "" {
 				t.Errorf("the headers are %v", info.Headers)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("no tick")
 		}
 	}
@@ -430,7 +431,8 @@ func TestPeriodicTasks(t *testing.T) {
 	}
 }
 
-// A handler whose context ends does not hold its span, and what the server takes back is no failure.
+// A handler whose context ends does not block its span, and an attempt that the server requeues has
+// not failed.
 func TestContextEnds(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -456,7 +458,7 @@ func TestContextEnds(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
-	k.enqueue(context.Background(), asynq.NewTask("x", nil), asynq.MaxRetry(1))
+	k.enqueue(context.Background(), asynq.NewTask("x", nil, nil), nil, asynq.MaxRetry(1))
 	_, _ = k.client.Enqueue(asynq.NewTask("x", nil), asynq.TaskID(" "))
 	k.client.BatchEnqueueContext(context.Background(), []*asynq.Task{asynq.NewTask("y", nil, asynq.Queue("low")), asynq.NewTask("x", nil), asynq.NewTask("x", nil)})
 	k.drain(func(ctx context.Context, task *asynq.Task) error {
@@ -504,7 +506,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Without providers nothing is told, and all works. Nil options leave the defaults.
+// Without providers nothing is exported, and everything works. Nil options keep the defaults.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	in := newInstrument([]Option{nil, WithTracerProvider(nil), WithMeterProvider(nil), WithPropagator(nil)})

@@ -9,7 +9,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// One call at a time, and eight at once: what a limit adds to each attempt.
+// One call at a time, and eight concurrent ones: the cost of a limit per attempt.
 func BenchmarkRedis(b *testing.B) {
 	if servers.plain == "" {
 		b.Fatal("this measures a real Redis: install redis-server")

@@ -14,19 +14,20 @@ import (
 type connection struct {
 	client    redis.UniversalClient
 	namespace string
-	owned     bool // ours to close
+	owned     bool // opened by this package, which must close it
 }
 
-// connect makes the connection that rco describes. What can only be a mistake in the program is a panic.
+// connect opens the connection of rco. It panics for errors that can only be mistakes in the
+// program.
 func connect(rco asynq.RedisConnOpt) connection {
-	client, namespace, owned, err := asynq.ConnectRedis(rco)
+	conn, err := asynq.ConnectRedis(rco)
 	if err != nil {
 		panic(fmt.Errorf("rate: %w", err))
 	}
-	return connection{client, namespace, owned}
+	return connection{conn.Client, conn.Namespace, conn.Owned}
 }
 
-var errShared = errors.New("rate: this works on a shared Redis connection: close that instead")
+var errShared = errors.New("rate: shared Redis connection: close the client that owns it")
 
 func (c connection) close() error {
 	if !c.owned {
@@ -35,10 +36,11 @@ func (c connection) close() error {
 	return c.client.Close()
 }
 
-// semaphoreKey is spelled as in docs/WIRE.md: processes of other libraries use the same.
+// semaphoreKey returns the key as in docs/WIRE.md, shared with processes of other libraries.
 func (c connection) semaphoreKey(scope string) string { return c.namespace + ":sema:" + scope }
 
-// scopeEscaper keeps the colon behind a scope the first one, so that no two pairs of scope and key make the same name.
+// scopeEscaper escapes colons, so that a scope ends at the first colon and different pairs of scope
+// and key have different names.
 var scopeEscaper = strings.NewReplacer("%", "%25", ":", "%3A")
 
 func (c connection) bucketKey(scope, key string) string {
@@ -48,6 +50,6 @@ func (c connection) bucketKey(scope, key string) string {
 // mustScope panics if a scope is blank.
 func mustScope(scope string) {
 	if strings.TrimSpace(scope) == "" {
-		panic("rate: the scope must not be blank: it names what is limited")
+		panic("rate: the scope must not be blank")
 	}
 }

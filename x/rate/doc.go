@@ -1,6 +1,7 @@
-// Package rate limits what tasks of github.com/asynq-go/asynq do, over all processes together: how many at a time, with a Semaphore,
-// and how many in a length of time, with a Limiter.
+// Package rate limits tasks of github.com/asynq-go/asynq across all processes: a Semaphore limits
+// how many run at a time, and a Limiter how many start in a period of time.
 //
-// Both keep their state in Redis, in one key for each scope or bucket, change it by one script a call, and go by the clock of Redis
-// alone. The middlewares put a task that is limited off without using one of its attempts.
+// Both keep their state in Redis, in one key per scope or bucket, change it with one script per
+// call, and use only the clock of Redis. The middlewares snooze limited tasks, which does not use
+// an attempt.
 package rate

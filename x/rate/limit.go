@@ -5,35 +5,36 @@ import (
 	"time"
 )
 
-// Limit is how much may happen: Events in each length of time Per, and Burst at once.
+// Limit is a rate: Events in each Per, with bursts of up to Burst.
 type Limit struct {
-	// Events in each Per. From 1 to 1,000,000,000.
+	// Events is the number of events in each Per, from 1 to 1,000,000,000.
 	Events int
 
-	// Per is a length of time in whole microseconds, up to 366 days.
+	// Per is a period in whole microseconds, up to 366 days.
 	Per time.Duration
 
-	// Burst is how many tokens a bucket holds: as many may be taken at once after a time of rest. In any length of time t, no more than
-	// Burst + t·Events/Per are taken. Default: what comes in a second, at least 1. A limiter for tasks should have no less than
-	// that, because tasks that are put off come back on whole seconds.
+	// Burst is the capacity of the bucket, which is the number of tokens available after an idle
+	// period. In any period t, at most Burst + t·Events/Per tokens are taken. The default is the
+	// number of events per second, at least 1. For tasks, do not use a smaller one: snoozed tasks
+	// return at whole seconds.
 	Burst int
 }
 
-// PerSecond is n events in a second, with the default burst.
+// PerSecond returns a limit of n events per second, with the default burst.
 func PerSecond(n int) Limit { return Limit{Events: n, Per: time.Second} }
 
-// PerMinute is n events in a minute.
+// PerMinute returns a limit of n events per minute, with the default burst.
 func PerMinute(n int) Limit { return Limit{Events: n, Per: time.Minute} }
 
-// PerHour is n events in an hour.
+// PerHour returns a limit of n events per hour, with the default burst.
 func PerHour(n int) Limit { return Limit{Events: n, Per: time.Hour} }
 
-// String is the limit as text, such as "10 per 1s, burst 20".
+// String returns the limit as text, such as "10 per 1s, burst 20".
 func (l Limit) String() string {
 	return fmt.Sprintf("%d per %v, burst %d", l.Events, l.Per, l.Burst)
 }
 
-// bucket is a limit in whole numbers: of units, of which refill come in a microsecond, and size make a token.
+// bucket is a limit in whole numbers of units: refill units per microsecond, size units per token.
 type bucket struct {
 	refill, size, burst int64
 }
@@ -41,7 +42,7 @@ type bucket struct {
 const (
 	maxEvents = 1_000_000_000
 	maxPer    = 366 * 24 * time.Hour
-	maxUnits  = 1 << 52 // that a number of Lua holds, with room for a sum
+	maxUnits  = 1 << 52 // largest integer of Lua's numbers, with room for a sum
 )
 
 func (l Limit) bucket() (bucket, error) {

@@ -22,7 +22,7 @@ func (l *Limiter) allow(t *testing.T, key string, n int) Result {
 	return r
 }
 
-// atOnce runs f in n goroutines that begin together.
+// atOnce runs f on n goroutines that start together.
 func atOnce(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
@@ -36,7 +36,7 @@ func atOnce(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// Eight clients take as many tokens as there are, and not one more.
+// Eight concurrent clients take exactly the available tokens.
 func TestLimiterIsExact(t *testing.T) {
 	each(t, func(t *testing.T, p place) {
 		clients := make([]*Limiter, 8)
@@ -58,10 +58,10 @@ func TestLimiterIsExact(t *testing.T) {
 		}
 		r := clients[0].allow(t, "k", 1)
 		if r.Allowed || r.Remaining != 0 || r.RetryAfter > time.Hour || r.RetryAfter < time.Hour-time.Minute {
-			t.Errorf("then it is %+v", r)
+			t.Errorf("afterwards: %+v", r)
 		}
 		if r := clients[0].allow(t, "other", 100); !r.Allowed || r.Remaining != 0 || r.RetryAfter != 0 {
-			t.Errorf("another key is %+v", r)
+			t.Errorf("another key: %+v", r)
 		}
 		ttl, err := clients[0].conn.client.TTL(context.Background(), clients[0].conn.bucketKey(t.Name(), "k")).Result()
 		if err != nil || ttl < 98*time.Hour || ttl > 100*time.Hour+2*time.Second {
@@ -70,7 +70,7 @@ func TestLimiterIsExact(t *testing.T) {
 	})
 }
 
-// While tokens come in, no more are taken than burst and rate allow, and nearly as many.
+// While the bucket is refilled, at most burst and rate allow are taken, and nearly as many.
 func TestLimiterUnderLoad(t *testing.T) {
 	each(t, func(t *testing.T, p place) {
 		const burst, perSecond = 20, 400
@@ -81,7 +81,8 @@ func TestLimiterUnderLoad(t *testing.T) {
 		var taken atomic.Int64
 		start := time.Now()
 		atOnce(len(clients), func(i int) {
-			for time.Since(start) < 300*time.Millisecond {
+			enough := func() bool { return taken.Load() > burst+1 || time.Since(start) > time.Minute }
+			for time.Since(start) < 300*time.Millisecond || !enough() {
 				if r, err := clients[i].Allow(context.Background(), "k"); err != nil {
 					t.Error(err)
 				} else if r.Allowed {
@@ -96,10 +97,10 @@ func TestLimiterUnderLoad(t *testing.T) {
 	})
 }
 
-// start is a time that fits into microseconds.
+// start is a time in whole microseconds.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// clock makes a limiter on an embedded Redis whose clock stands at start.
+// clock makes a limiter on an embedded Redis with the fixed time start.
 func clock(t *testing.T, limit Limit) (l *Limiter, set func(since time.Duration)) {
 	t.Helper()
 	t.Parallel()
@@ -125,7 +126,7 @@ func TestLimiterTellsTheTime(t *testing.T) {
 	if r := l.allow(t, "k", 1); !r.Allowed {
 		t.Fatalf("in time: %+v", r)
 	}
-	// What was rounded up is not lost: three tokens take exactly a second.
+	// Rounded-up time is not lost: three tokens take exactly a second.
 	set(time.Second - time.Microsecond)
 	if r := l.allow(t, "k", 2); r.Allowed || r.RetryAfter != time.Microsecond {
 		t.Fatalf("a microsecond before the second: %+v", r)
@@ -136,7 +137,7 @@ func TestLimiterTellsTheTime(t *testing.T) {
 	}
 }
 
-// A clock that is set back neither gives tokens nor holds any back for the time that it repeats.
+// A clock that goes back neither adds nor withholds tokens for the repeated period.
 func TestLimiterClockSetBack(t *testing.T) {
 	l, set := clock(t, Limit{Events: 1, Per: time.Second, Burst: 5})
 	l.allow(t, "k", 5)
@@ -149,36 +150,36 @@ func TestLimiterClockSetBack(t *testing.T) {
 		t.Fatalf("a second later: %+v", r)
 	}
 	if _, turn, err := l.take(context.Background(), "k", 1, true); err != nil || turn != time.Second {
-		t.Fatalf("the turn is in %v, error %v", turn, err)
+		t.Fatalf("delay %v, error %v", turn, err)
 	}
 	set(-2 * time.Hour)
 	if _, turn, err := l.take(context.Background(), "k", 1, true); err != nil || turn != 2*time.Second {
-		t.Fatalf("the line has moved with the clock: the turn is in %v, error %v", turn, err)
+		t.Fatalf("the line moved with the clock: delay %v, error %v", turn, err)
 	}
 }
 
-// A bucket keeps its tokens when another limit comes to it.
+// A bucket keeps its tokens when the limit changes.
 func TestLimiterChangeOfLimit(t *testing.T) {
 	t.Parallel()
 	p, _ := stopped(t)
 	perMinute := p.limiter(t, Limit{Events: 60, Per: time.Minute, Burst: 10})
 	perDay := p.limiter(t, Limit{Events: 7, Per: 24 * time.Hour, Burst: 6})
 	if r := perMinute.allow(t, "k", 6); r.Remaining != 4 {
-		t.Fatalf("got %+v", r)
+		t.Fatalf("result %+v", r)
 	}
 	if r := perDay.allow(t, "k", 1); !r.Allowed || r.Remaining != 3 {
-		t.Fatalf("with fewer a day: %+v", r)
+		t.Fatalf("with fewer per day: %+v", r)
 	}
 	if r := perMinute.allow(t, "k", 3); !r.Allowed || r.Remaining != 0 {
-		t.Fatalf("as before: %+v", r)
+		t.Fatalf("with the first limit: %+v", r)
 	}
 	perMinute.allow(t, "large", 1)
 	if r := perDay.allow(t, "large", 1); r.Remaining != 5 {
-		t.Fatalf("a bucket holds more than it can: %+v", r)
+		t.Fatalf("a bucket exceeds its size: %+v", r)
 	}
 }
 
-// Those who come back in their turn are each told the time of a token of their own.
+// Callers that return at their time each get the time of a token of their own.
 func TestLimiterLine(t *testing.T) {
 	l, set := clock(t, Limit{Events: 2, Per: time.Second, Burst: 2})
 	ask := func() (bool, time.Duration) {
@@ -194,17 +195,17 @@ func TestLimiterLine(t *testing.T) {
 	for i := range 10 {
 		ok, turn := ask()
 		if want := time.Duration(i+1) * 500 * time.Millisecond; ok || turn != want {
-			t.Fatalf("the turn of %d is in %v, want %v", i, turn, want)
+			t.Fatalf("delay of %d: %v, want %v", i, turn, want)
 		}
 		turns = append(turns, turn)
 	}
 	if r := l.allow(t, "k", 1); r.RetryAfter != 500*time.Millisecond {
-		t.Fatalf("who has no place in the line is told %+v", r)
+		t.Fatalf("without a place in the line: %+v", r)
 	}
 	for _, turn := range turns {
 		set(turn)
 		if ok, _ := ask(); !ok {
-			t.Fatalf("no token in the turn at %v", turn)
+			t.Fatalf("no token at %v", turn)
 		}
 	}
 	if ok, turn := ask(); ok || turn != 500*time.Millisecond {
@@ -212,14 +213,14 @@ func TestLimiterLine(t *testing.T) {
 	}
 }
 
-// However long the line is, nobody is told to come back in more than an hour.
+// With a line of any length, the delay is at most an hour.
 func TestLimiterLineEnds(t *testing.T) {
 	l, _ := clock(t, PerMinute(1))
 	l.allow(t, "k", 1)
 	for i := range 70 {
 		_, turn, err := l.take(context.Background(), "k", 1, true)
 		if want := min(time.Duration(i+1)*time.Minute, time.Hour); err != nil || turn != want {
-			t.Fatalf("the turn of %d is in %v, error %v, want %v", i, turn, err, want)
+			t.Fatalf("delay of %d: %v, error %v, want %v", i, turn, err, want)
 		}
 	}
 }
@@ -241,7 +242,7 @@ func TestLimiterRefusesBadInput(t *testing.T) {
 			t.Error("no error with a context that has ended")
 		}
 		if r := l.allow(t, "k", 3); !r.Allowed {
-			t.Errorf("what was refused took tokens: %+v", r)
+			t.Errorf("rejected calls took tokens: %+v", r)
 		}
 		key := l.conn.bucketKey(l.scope, "list")
 		if err := l.conn.client.LPush(context.Background(), key, "x").Err(); err != nil {
@@ -285,7 +286,7 @@ func TestConstructorsPanic(t *testing.T) {
 	}
 }
 
-// What was shared stays open, and namespaces have nothing in common.
+// Shared clients stay open, and namespaces are independent.
 func TestNamespacesAndSharedClients(t *testing.T) {
 	each(t, func(t *testing.T, p place) {
 		limit := Limit{Events: 1, Per: time.Hour, Burst: 1}
@@ -294,7 +295,7 @@ func TestNamespacesAndSharedClients(t *testing.T) {
 		other := NewLimiter(asynq.WithNamespace(shared, "other"), t.Name(), limit)
 		same := NewLimiter(shared, t.Name(), limit)
 		if !other.allow(t, "k", 1).Allowed || !plain.allow(t, "k", 1).Allowed || same.allow(t, "k", 1).Allowed {
-			t.Error("one namespace has another bucket, the same one has the same")
+			t.Error("buckets do not follow the namespaces")
 		}
 		if err := other.Close(); err == nil {
 			t.Error("a shared connection is closed")

@@ -11,36 +11,39 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// ErrLimited is what a middleware of this package returns, wrapped, for a task that has to wait. The same error wraps asynq.Snooze, so
-// the attempt counts neither as processed nor as failed. An ErrorHandler does not hear of it.
+// ErrLimited is the error of a task that the middlewares of this package snooze. It is wrapped in
+// an error that also wraps asynq.Snooze: the attempt counts neither as processed nor as failed, and
+// ErrorHandler is not called.
 var ErrLimited = errors.New("rate: limited")
 
-// KeyFunc says which bucket a task takes its token from. The empty key is for tasks that are not limited.
+// KeyFunc returns the key of the bucket for a task. Tasks with an empty key are not limited.
 type KeyFunc func(ctx context.Context, task *asynq.Task) string
 
-// ByType limits the tasks of each type for themselves.
+// ByType uses one bucket per task type.
 func ByType(_ context.Context, task *asynq.Task) string { return task.Type() }
 
-// ByQueue limits the tasks of each queue for themselves.
+// ByQueue uses one bucket per queue.
 func ByQueue(ctx context.Context, _ *asynq.Task) string {
 	queue, _ := asynq.GetQueueName(ctx)
 	return queue
 }
 
-// MiddlewareOption changes how a middleware puts tasks off.
+// MiddlewareOption configures a middleware.
 type MiddlewareOption func(*delays)
 
-// WithJitter adds a random part to each delay: up to fraction of it. Default: 0.1. Below zero counts as zero.
+// WithJitter adds a random part to each delay, up to the given fraction of it. The default is 0.1.
+// Negative values count as zero.
 func WithJitter(fraction float64) MiddlewareOption {
 	return func(d *delays) { d.jitter = min(max(fraction, 0), 10) }
 }
 
-// WithRedisDelay sets how long a task is put off, without a used attempt, when Redis does not answer the middleware. Default: 5 s.
+// WithRedisDelay sets the delay of a task if Redis does not reply to the middleware. The attempt
+// does not count. The default is 5 s.
 func WithRedisDelay(delay time.Duration) MiddlewareOption {
 	return func(d *delays) { d.redis = delay }
 }
 
-// delays says how long tasks are put off.
+// delays computes the delays of snoozed tasks.
 type delays struct {
 	jitter float64
 	redis  time.Duration
@@ -54,26 +57,30 @@ func newDelays(opts []MiddlewareOption) delays {
 	return d
 }
 
-// limited puts a task off that has to wait.
+// limited returns the error that snoozes a limited task.
 func (d delays) limited(what string, wait time.Duration) error {
 	return fmt.Errorf("%w by %s: %w", ErrLimited, what, asynq.Snooze(d.spread(wait)))
 }
 
-// unanswered puts a task off of which is not known whether it has to wait: to run it would be to have no limit.
+// unanswered returns the error that snoozes a task if Redis did not reply: running it could exceed
+// the limit.
 func (d delays) unanswered(err error) error {
 	return fmt.Errorf("%w: %w", err, asynq.Snooze(d.spread(d.redis)))
 }
 
-// spread adds the jitter. It has no part in what the limit allows.
+// spread adds the jitter. It is not part of the limit.
 func (d delays) spread(wait time.Duration) time.Duration {
 	return wait + time.Duration(rand.Float64()*d.jitter*float64(wait)) //nolint:gosec // No secret depends on it.
 }
 
-// Middleware lets a task run if there is a token for it, and else puts it off until there is one, without a used attempt. The delay is
-// exact: of many tasks that wait, each is told the time of its own token, as far as that is within an hour, and then whole seconds
-// and a jitter are added to it. Tokens are not reserved: if others come first, the task is put off once more.
+// Middleware returns a middleware that takes a token for each task. If there is none, it snoozes
+// the task until one is available, without using an attempt. The delay is exact: waiting tasks form
+// a line, and each gets the time of its own token, up to an hour ahead, plus the jitter, rounded up
+// to whole seconds. Tokens are not reserved: if other tasks take them first, the task is snoozed
+// again.
 //
-// The token is taken for each attempt, however it ends. If Redis does not answer, the task is put off as well.
+// Each attempt takes a token, regardless of its outcome. If Redis does not reply, the task is
+// snoozed, too.
 func (l *Limiter) Middleware(key KeyFunc, opts ...MiddlewareOption) asynq.MiddlewareFunc {
 	if key == nil {
 		panic("rate: nil KeyFunc: use ByType, ByQueue or a function of your own")
@@ -97,8 +104,9 @@ func (l *Limiter) Middleware(key KeyFunc, opts ...MiddlewareOption) asynq.Middle
 	}
 }
 
-// Middleware lets a task run while it holds a token, and puts it off for retry, without a used attempt, if there is none. A
-// task whose context has no deadline fails with ErrNoHandler.
+// Middleware returns a middleware that runs a task while it holds a token. If there is none, it
+// snoozes the task for retry, without using an attempt. A task whose context has no deadline fails
+// with ErrNoHandler.
 func (s *Semaphore) Middleware(retry time.Duration, opts ...MiddlewareOption) asynq.MiddlewareFunc {
 	d := newDelays(opts)
 	return func(next asynq.Handler) asynq.Handler {
@@ -114,7 +122,7 @@ func (s *Semaphore) Middleware(retry time.Duration, opts ...MiddlewareOption) as
 			}
 			defer func() {
 				if err := s.Release(ctx); err != nil {
-					slog.WarnContext(ctx, "a token was not released, and is free when the task's deadline is over", "error", err)
+					slog.WarnContext(ctx, "token not released, it expires with the task's deadline", "error", err)
 				}
 			}()
 			return next.ProcessTask(ctx, task)

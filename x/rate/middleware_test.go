@@ -14,7 +14,7 @@ import (
 	"github.com/asynq-go/asynq/x/asynqtest"
 )
 
-// with puts a middleware around a handler.
+// with adds a middleware to a handler.
 func with(mw asynq.MiddlewareFunc, handler asynq.HandlerFunc) asynq.Handler { return mw(handler) }
 
 func enqueue(t *testing.T, b *asynqtest.Broker, typename string, opts ...asynq.Option) {
@@ -24,7 +24,7 @@ func enqueue(t *testing.T, b *asynqtest.Broker, typename string, opts ...asynq.O
 	}
 }
 
-// Tasks over the limit are put off to the second of their token, and use none of their attempts.
+// Tasks over the limit are snoozed to the second of their token, without using an attempt.
 func TestLimiterMiddleware(t *testing.T) {
 	t.Parallel()
 	b := asynqtest.Run(t)
@@ -50,10 +50,10 @@ func TestLimiterMiddleware(t *testing.T) {
 		}
 		turn := time.Duration(i+1) * 500 * time.Millisecond
 		if want := start.Add((turn + time.Second - 1).Truncate(time.Second)); !o.Info.NextProcessAt.Equal(want) {
-			t.Errorf("task %d comes back at %v, want %v", i, o.Info.NextProcessAt, want)
+			t.Errorf("task %d is due at %v, want %v", i, o.Info.NextProcessAt, want)
 		}
 	}
-	// Each second brings two tokens, and the two tasks that take them.
+	// Each second has two tokens, and runs two tasks.
 	for ran < tasks {
 		before := ran
 		b.Advance(time.Second)
@@ -110,7 +110,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// A handler holds a token while it runs, whatever way it ends.
+// A handler holds a token while it runs, regardless of how it ends.
 func TestSemaphoreMiddleware(t *testing.T) {
 	t.Parallel()
 	b := asynqtest.Run(t)
@@ -137,15 +137,15 @@ func TestSemaphoreMiddleware(t *testing.T) {
 	s.acquires(t, "another task", 3600)
 	enqueue(t, b, "waits", asynq.MaxRetry(0))
 	outcomes := b.Drain(t, with(mw, func(context.Context, *asynq.Task) error {
-		t.Error("it runs without a token")
+		t.Error("runs without a token")
 		return nil
 	}))
 	if len(outcomes) != 1 || !errors.Is(outcomes[0].Err, ErrLimited) || !outcomes[0].Info.NextProcessAt.Equal(b.Now().Add(10*time.Second)) {
-		t.Errorf("got %v", outcomes)
+		t.Errorf("returned %v", outcomes)
 	}
 }
 
-// What the handler calls itself works as in the middleware.
+// A handler that calls Acquire gets the same token as the middleware.
 func TestSemaphoreInAHandler(t *testing.T) {
 	t.Parallel()
 	b := asynqtest.Run(t)
@@ -162,10 +162,10 @@ func TestSemaphoreInAHandler(t *testing.T) {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		if ok, err := s.Acquire(ended); ok || err == nil {
-			t.Errorf("acquires after the end %t, error %v", ok, err)
+			t.Errorf("acquires after the release %t, error %v", ok, err)
 		}
 		if err := s.Release(ended); err != nil {
-			t.Errorf("does not release after the end: %v", err)
+			t.Errorf("does not release after the deadline: %v", err)
 		}
 		if err := s.Release(ctx); !errors.Is(err, ErrNoToken) {
 			t.Errorf("releases twice: %v", err)
@@ -177,7 +177,7 @@ func TestSemaphoreInAHandler(t *testing.T) {
 	}
 }
 
-// Without an answer of Redis tasks wait: they neither run without a limit nor lose attempts.
+// If Redis does not reply, tasks are snoozed: they neither run without a limit nor use attempts.
 func TestMiddlewareWithoutRedis(t *testing.T) {
 	t.Parallel()
 	b := asynqtest.Run(t)
@@ -193,7 +193,7 @@ func TestMiddlewareWithoutRedis(t *testing.T) {
 		}))
 		if len(outcomes) != 1 || !outcomes[0].Info.NextProcessAt.Equal(b.Now().Add(7*time.Second)) || outcomes[0].Info.Retried != 0 ||
 			errors.Is(outcomes[0].Err, ErrLimited) || !strings.Contains(outcomes[0].Err.Error(), "refused") {
-			t.Errorf("%s: got %v", name, outcomes)
+			t.Errorf("%s: returned %v", name, outcomes)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// stopped is an embedded Redis whose clock only moves when told to.
+// stopped is an embedded Redis with a clock that only tests move.
 func stopped(t testing.TB) (p place, set func(since time.Duration)) {
 	t.Helper()
 	mini := miniredis.RunT(t)
@@ -22,7 +22,7 @@ func stopped(t testing.TB) (p place, set func(since time.Duration)) {
 	return place{asynq.RedisClientOpt{Addr: mini.Addr()}, mini}, func(since time.Duration) { mini.SetTime(start.Add(since)) }
 }
 
-// fractions is a token bucket in exact fractions: what take.lua is to be.
+// fractions is a token bucket in exact fractions: the specification of take.lua.
 type fractions struct {
 	level, perMicro, burst *big.Rat
 	at                     int64 // microseconds
@@ -33,8 +33,8 @@ func newFractions(l Limit, burst int64) *fractions {
 	return &fractions{level: full, burst: full, perMicro: big.NewRat(int64(l.Events), l.Per.Microseconds())}
 }
 
-// take is what the script does at a time in microseconds. Who is refused without a place in the line changes nothing: what has come into
-// the bucket by then counts from what was written last, also after the clock was set back.
+// take does what the script does, at a time in microseconds. A rejected call without a place in the
+// line changes nothing: the refill counts from the last write, also after the clock went back.
 func (f *fractions) take(now int64, n int, inLine bool) (ok bool, left int64, wait int64) {
 	level := f.level
 	if now > f.at {
@@ -57,7 +57,7 @@ func (f *fractions) take(now int64, n int, inLine bool) (ok bool, left int64, wa
 	return ok, new(big.Int).Div(level.Num(), level.Denom()).Int64(), wait
 }
 
-// Whatever the limit and the calls, the bucket does exactly what one made of fractions does.
+// With any limit and any calls, the bucket behaves exactly like fractions.
 func TestLimiterModel(t *testing.T) {
 	t.Parallel()
 	p, set := stopped(t)
@@ -90,7 +90,7 @@ func TestLimiterModel(t *testing.T) {
 			}
 			switch step := rapid.IntRange(0, 5).Draw(rt, "step"); {
 			case step == 0 && wait > 0 && wait < 1e12:
-				now += want.RetryAfter // the very moment
+				now += want.RetryAfter // exactly then
 			case step == 1:
 				now -= time.Duration(rapid.Int64Range(0, 1e9).Draw(rt, "back")) * time.Microsecond
 			case step < 4:

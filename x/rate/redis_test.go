@@ -11,7 +11,7 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
-// servers are the addresses of the redis-servers of all tests; empty where there is no redis-server.
+// servers has the addresses of the redis-servers of all tests. It is empty without redis-server.
 var servers struct{ plain, cluster string }
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func withServers(run func() int) (code int, err error) {
 		if err != nil {
 			return 1, err
 		}
-		fmt.Fprintln(os.Stderr, "no redis-server on the PATH: the tests run on an embedded Redis only")
+		fmt.Fprintln(os.Stderr, "redis-server is not on the PATH: the tests run on an embedded Redis only")
 		return run(), nil
 	}
 	plain, err := proctest.NewRedis()
@@ -45,13 +45,13 @@ func withServers(run func() int) (code int, err error) {
 	return run(), nil
 }
 
-// place is a Redis under test.
+// place is a Redis for tests.
 type place struct {
 	opt  asynq.RedisConnOpt
-	mini *miniredis.Miniredis // nil if it is a real one
+	mini *miniredis.Miniredis // nil for a real one
 }
 
-// each runs a test on an embedded Redis, a real one, and a cluster.
+// each runs a test on an embedded Redis, a real one, and a Cluster.
 func each(t *testing.T, test func(t *testing.T, p place)) {
 	t.Parallel()
 	t.Run("miniredis", func(t *testing.T) {
@@ -72,7 +72,7 @@ func each(t *testing.T, test func(t *testing.T, p place)) {
 	})
 }
 
-// limiter makes one whose scope is the test's own.
+// limiter makes a limiter with the test's own scope.
 func (p place) limiter(t *testing.T, limit Limit) *Limiter {
 	t.Helper()
 	l := NewLimiter(p.opt, t.Name(), limit)

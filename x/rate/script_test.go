@@ -17,7 +17,7 @@ var (
 	comment     = regexp.MustCompile(`(?m)^ *--.*\n`)
 )
 
-// Each script uses what its header declares, and nothing else.
+// Each script uses exactly the keys and arguments that its header declares.
 func TestScriptHeaders(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]struct{ text, keys, args string }{
@@ -38,7 +38,7 @@ func TestScriptHeaders(t *testing.T) {
 	}
 }
 
-// values lists the indexes of KEYS and of ARGV that a pattern finds.
+// values returns the indexes of KEYS and ARGV that a pattern finds.
 func values(pattern *regexp.Regexp, text string) (found [2]string) {
 	seen := make(map[string]bool)
 	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
@@ -56,7 +56,7 @@ func values(pattern *regexp.Regexp, text string) (found [2]string) {
 	return found
 }
 
-// The keys are those that docs/WIRE.md tells of.
+// The keys are those in docs/WIRE.md.
 func TestKeysAreDocumented(t *testing.T) {
 	t.Parallel()
 	wire, err := os.ReadFile("../../docs/WIRE.md")
@@ -73,7 +73,7 @@ func TestKeysAreDocumented(t *testing.T) {
 		}
 	}
 	if key := (connection{namespace: "asynq"}).semaphoreKey("a:b {c}"); key != "asynq:sema:a:b {c}" {
-		t.Errorf("the key of a semaphore is %q: other libraries use another", key)
+		t.Errorf("the key of a semaphore is %q: incompatible with other libraries", key)
 	}
 }
 
@@ -90,7 +90,7 @@ func FuzzBucketKey(f *testing.F) {
 	})
 }
 
-// No two pairs of scope and key share a bucket, not even those that are made to.
+// No two pairs of scope and key share a bucket, not even crafted ones.
 func TestBucketKeysDiffer(t *testing.T) {
 	t.Parallel()
 	conn := connection{namespace: "asynq"}
@@ -103,7 +103,7 @@ func TestBucketKeysDiffer(t *testing.T) {
 	})
 }
 
-// Any scope and key work, whatever is in them.
+// Any scope and key are valid.
 func FuzzScopes(f *testing.F) {
 	p, _ := stopped(f)
 	conn := connect(p.opt)

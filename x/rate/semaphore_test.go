@@ -25,7 +25,8 @@ func (s *Semaphore) acquires(t *testing.T, id string, seconds int) bool {
 	return ok
 }
 
-// Eight clients get as many tokens as there are, and not one more, also while tokens come and go.
+// Eight concurrent clients get exactly the available tokens, also while tokens are taken and
+// released.
 func TestSemaphoreIsExact(t *testing.T) {
 	each(t, func(t *testing.T, p place) {
 		const tokens = 3
@@ -50,7 +51,7 @@ func TestSemaphoreIsExact(t *testing.T) {
 				got.Add(1)
 				most.Store(max(most.Load(), holding.Add(1)))
 				if again, err := s.acquire(context.Background(), id, time.Minute); err != nil || !again {
-					t.Errorf("who holds a token keeps it: %t, %v", again, err)
+					t.Errorf("a second Acquire loses the token: %t, %v", again, err)
 				}
 				holding.Add(-1)
 				if err := s.release(context.Background(), id); err != nil {
@@ -62,7 +63,7 @@ func TestSemaphoreIsExact(t *testing.T) {
 			t.Errorf("%d held a token at a time, %d in all", most.Load(), got.Load())
 		}
 		if n := clients[0].conn.client.Exists(context.Background(), clients[0].key).Val(); n != 0 {
-			t.Error("the key stays when all tokens are back")
+			t.Error("the key exists after the release of all tokens")
 		}
 		var taken atomic.Int64
 		atOnce(len(clients), func(i int) {
@@ -73,12 +74,12 @@ func TestSemaphoreIsExact(t *testing.T) {
 			}
 		})
 		if n := taken.Load(); n != tokens {
-			t.Errorf("of eight at once %d got a token, want %d", n, tokens)
+			t.Errorf("%d of eight got a token, want %d", n, tokens)
 		}
 	})
 }
 
-// What is in Redis is what existing processes on the same wire format write and expect.
+// The stored values are compatible with other libraries.
 func TestSemaphoreWire(t *testing.T) {
 	each(t, func(t *testing.T, p place) {
 		s := p.semaphore(t, 2)
@@ -95,7 +96,7 @@ func TestSemaphoreWire(t *testing.T) {
 		if ttl := client.TTL(ctx, s.key).Val(); ttl < semaphoreKeep || ttl > semaphoreKeep+102*time.Second {
 			t.Errorf("the key's TTL is %v", ttl)
 		}
-		// Another library adds a token with a later deadline, and one that is over.
+		// Another library adds a token with a later deadline, and an expired one.
 		client.ZAdd(ctx, s.key, redis.Z{Score: float64(now.Unix() + 10_000), Member: "theirs"}, redis.Z{Score: float64(now.Unix() - 2), Member: "over"})
 		if s.acquires(t, "third", 10) {
 			t.Error("a token of another library does not count")
@@ -104,20 +105,20 @@ func TestSemaphoreWire(t *testing.T) {
 			t.Error("a holder loses its token")
 		}
 		if ttl := client.TTL(ctx, s.key).Val(); ttl < semaphoreKeep+9_000*time.Second {
-			t.Errorf("the key's TTL is %v: that of the last deadline is lost", ttl)
+			t.Errorf("the key's TTL is %v: shorter than the last deadline", ttl)
 		}
 		if _, err := client.ZScore(ctx, s.key, "over").Result(); !errors.Is(err, redis.Nil) {
-			t.Errorf("what is over is still there: %v", err)
+			t.Errorf("the expired token is still there: %v", err)
 		}
 		if err := s.release(ctx, "theirs"); err != nil {
 			t.Error(err)
 		}
 		if !s.acquires(t, "third", 10) {
-			t.Error("a token that was given back is not free")
+			t.Error("a released token is not free")
 		}
 		client.ZAdd(ctx, s.key, redis.Z{Score: math.Inf(1), Member: "no time"})
 		if !s.acquires(t, "third", 20) || s.acquires(t, "no time at all", 20) {
-			t.Error("a score that is no time breaks the semaphore")
+			t.Error("an invalid score breaks the semaphore")
 		}
 	})
 }
@@ -131,14 +132,14 @@ func TestSemaphoreExpiry(t *testing.T) {
 	}
 	set(3*time.Second - time.Microsecond)
 	if s.acquires(t, "b", 10) {
-		t.Error("another has the token in the second of the deadline")
+		t.Error("the token is free in the second of the deadline")
 	}
 	set(3 * time.Second)
 	if !s.acquires(t, "b", 10) {
-		t.Error("the token does not come back")
+		t.Error("the token is not free after the deadline")
 	}
 	if err := s.release(context.Background(), "a"); !errors.Is(err, ErrNoToken) {
-		t.Errorf("who lost its token releases it: %v", err)
+		t.Errorf("releases an expired token: %v", err)
 	}
 }
 
@@ -158,7 +159,7 @@ func TestSemaphoreNeedsAHandler(t *testing.T) {
 	}
 }
 
-// Redis is full: limits go on working, as the tasks that are there are still processed.
+// On a full Redis, limits work, because the existing tasks are still processed.
 func TestFullRedis(t *testing.T) {
 	if servers.plain == "" {
 		return

@@ -12,15 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/service"
 	"github.com/asynq-go/asynq/x/web"
 )
 
-// operations are all operations of the OpenAPI document, with the scope that each is said to need; empty: none.
-func operations(t *testing.T, s *site) map[string]string {
+// operations returns all operations of the OpenAPI document with their required scopes; empty if
+// none is required.
+func operations(t *testing.T, s *env) map[string]string {
 	t.Helper()
 	var doc struct {
 		Paths map[string]map[string]struct {
@@ -45,11 +44,12 @@ func operations(t *testing.T, s *site) map[string]string {
 	return found
 }
 
-// Every operation of the document is there and needs just the scope that the document says; and every route is in the document.
+// Every documented operation exists and requires exactly its documented scope; every route is
+// documented.
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	scopes := []service.Scope{service.Enqueue, service.Work, service.Read, service.Manage}
-	s := newSite(t, fakeRedis(t), func(c *service.Config) {
+	s := newEnv(t, fakeRedis(t), func(c *service.Config) {
 		for _, scope := range scopes {
 			c.Tokens = append(c.Tokens, service.Token{Name: string(scope), Secret: strings.Repeat(string(scope), 4), Scopes: []service.Scope{scope}, Queues: []string{"*"}})
 		}
@@ -85,7 +85,7 @@ func TestScopes(t *testing.T) {
 	}
 	for _, pattern := range s.service.Patterns() {
 		if _, ok := found[pattern]; !ok {
-			t.Errorf("the document does not have %s", pattern)
+			t.Errorf("the document lacks %s", pattern)
 		}
 	}
 	if len(s.service.Patterns()) != len(found) {
@@ -94,9 +94,9 @@ func TestScopes(t *testing.T) {
 	s.call("GET", "/v2/tasks", "").problem(404, "not-found")
 }
 
-func TestTokensAreForQueues(t *testing.T) {
+func TestTokenQueues(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, fakeRedis(t), nil)
+	s := newEnv(t, fakeRedis(t), nil)
 	s.enqueue("email:a", 1, "")
 	s.enqueue("sms", 1, "")
 	for _, c := range []struct{ method, path, body string }{
@@ -119,7 +119,7 @@ func TestTokensAreForQueues(t *testing.T) {
 	if r := s.callAs(email, "GET", "/v1/queues", "").want(200); len(r.list("queues")) != 1 || r.str("queues", 0, "name") != "email:a" {
 		t.Errorf("queues: %s", r.body)
 	}
-	l, _ := s.take("sms", 1, "5s")
+	l, _ := s.take("sms", 1, "50s")
 	for _, path := range []string{"extend", "done", "fail", "release"} {
 		s.callAs(email, "POST", "/v1/leases/"+l[0]+"/"+path, "").problem(403, "forbidden")
 	}
@@ -131,14 +131,14 @@ func TestTokensAreForQueues(t *testing.T) {
 	}
 }
 
-func TestHashedSecretAndRate(t *testing.T) {
+func TestHashedSecretAndRateLimit(t *testing.T) {
 	t.Parallel()
 	sum := sha256.Sum256([]byte("a secret that is hashed"))
 	change := func(c *service.Config) {
 		c.Limits.RatePerToken, c.Limits.Burst = 0.01, 2
 		c.Tokens = append(c.Tokens, service.Token{Name: "hashed", SHA256: strings.ToUpper(hex.EncodeToString(sum[:])), Scopes: []service.Scope{service.Read}, Queues: []string{"*"}, Rate: 1000})
 	}
-	s := newSite(t, fakeRedis(t), change)
+	s := newEnv(t, fakeRedis(t), change)
 	for range 2 {
 		s.call("GET", "/v1/queues", "").want(200)
 	}
@@ -149,7 +149,7 @@ func TestHashedSecretAndRate(t *testing.T) {
 	for range 10 {
 		s.callAs("a secret that is hashed", "GET", "/v1/queues", "").want(200)
 	}
-	// A reload is no way to be let in again.
+	// A reload does not reset the rate limit.
 	cfg := service.Config{Tokens: tokens()}
 	change(&cfg)
 	if err := s.service.Reload(cfg); err != nil {
@@ -158,21 +158,21 @@ func TestHashedSecretAndRate(t *testing.T) {
 	s.call("GET", "/v1/queues", "").problem(429, "too-many-requests")
 }
 
-// What clients send or hold secret is not logged, whatever happens.
-func TestLogsHaveNoSecrets(t *testing.T) {
+// Payloads, secrets and leases are never logged.
+func TestLogContainsNoSecrets(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, fakeRedis(t), nil)
+	s := newEnv(t, fakeRedis(t), nil)
 	s.call("POST", "/v1/tasks", `{"type":"q","id":"1","payload":"sesame","headers":{"h":"sesame"}}`).want(201)
 	s.call("POST", "/v1/tasks", `{"type":"q","id":"1","payload":"sesame2"}`).problem(409, "task-id-conflict")
 	s.callAs("sesame-sesame-sesame", "GET", "/v1/queues", "").want(401)
-	l, _ := s.take("q", 1, "5s")
+	l, _ := s.take("q", 1, "50s")
 	s.call("POST", "/v1/leases/"+l[0]+"/done", `{"result":"sesame"}`).want(200)
 	s.call("POST", "/v1/tasks", `{"type":"q","id":"2","process_in":"1h"}`).want(201)
 	s.call("DELETE", "/v1/queues/q/tasks/2", "").want(204)
 	log := s.log.String()
 	for _, secret := range []string{"sesame", all, l[0]} {
 		if strings.Contains(log, secret) {
-			t.Errorf("the log tells %q:\n%s", secret, log)
+			t.Errorf("the log contains %q:\n%s", secret, log)
 		}
 	}
 	for _, line := range []string{
@@ -187,7 +187,7 @@ func TestLogsHaveNoSecrets(t *testing.T) {
 
 func TestMetricsHealthAndUI(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, fakeRedis(t), func(c *service.Config) { c.UI = &web.Options{Anonymous: web.Viewer} })
+	s := newEnv(t, fakeRedis(t), func(c *service.Config) { c.UI = &web.Options{Anonymous: web.Viewer} })
 	s.enqueue("q", 3, "")
 	if r := s.call("GET", "/metrics", "").want(200); !strings.Contains(string(r.body), `asynq_queue_size{queue="q"} 3`) {
 		t.Errorf("metrics: %s", r.body)
@@ -202,26 +202,24 @@ func TestMetricsHealthAndUI(t *testing.T) {
 
 func TestNotReadyWithoutRedis(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, asynq.RedisClientOpt{Addr: "127.0.0.1:1", Configure: func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }}, nil)
-	s.broken = true
+	s := newEnv(t, asynq.RedisClientOpt{Addr: "127.0.0.1:1", Params: "max_retries=-1"}, nil)
 	s.callAs("", "GET", "/readyz", "").want(503)
 	s.callAs("", "GET", "/healthz", "").want(200)
 	r := s.call("POST", "/v1/tasks", `{"type":"t"}`).problem(503, "redis")
 	if r.header.Get("Retry-After") == "" || strings.Contains(string(r.body), "127.0.0.1") {
-		t.Errorf("answer: %v %s", r.header, r.body)
+		t.Errorf("response: %v %s", r.header, r.body)
 	}
 }
 
-// A probe must not wait for as long as a connection may be silent.
-func TestNotReadyWithASilentRedis(t *testing.T) {
+// /readyz must not wait for the timeout of an unresponsive connection.
+func TestNotReadyWithUnresponsiveRedis(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+	l, err := net.Listen("tcp", "127.0.0.1:0") // never accepts
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s := newSite(t, asynq.RedisClientOpt{Addr: l.Addr().String(), ReadTimeout: time.Minute, Configure: func(o *redis.Options) { o.MaxRetries = -1 }}, nil)
-	s.broken = true
+	s := newEnv(t, asynq.RedisClientOpt{Addr: l.Addr().String(), ReadTimeout: time.Minute, Params: "max_retries=-1"}, nil)
 	began := time.Now()
 	s.callAs("", "GET", "/readyz", "").want(503)
 	if took := time.Since(began); took > 30*time.Second {
@@ -229,7 +227,7 @@ func TestNotReadyWithASilentRedis(t *testing.T) {
 	}
 }
 
-// The page on the API names each kind of problem, and no other.
+// docs/SERVICE_API.md documents every kind of problem.
 func TestDocumentedProblems(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/SERVICE_API.md")

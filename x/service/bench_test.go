@@ -22,20 +22,20 @@ import (
 	"github.com/asynq-go/asynq/x/service"
 )
 
-// The benchmarks go through TCP with connections that are kept, to a redis-server of their own; clients, service and Redis share the
-// machine. One operation is one task, so that 1/time is the throughput:
+// The benchmarks use TCP with persistent connections and a redis-server of their own; clients,
+// service and Redis share the machine. One operation is one task, so that 1/time is the throughput:
 //
 //	go test -run '^$' -bench 'Enqueue|TakeAndSettle' -benchtime 50000x ./x/service
 
-func benchSite(b *testing.B) *site {
+func benchEnv(b *testing.B) *env {
 	b.Helper()
-	s := newSite(b, realRedis(b), func(c *service.Config) { c.Logger = slog.New(slog.NewTextHandler(io.Discard, nil)) })
+	s := newEnv(b, realRedis(b), func(c *service.Config) { c.Logger = slog.New(slog.NewTextHandler(io.Discard, nil)) })
 	s.server.Client().Transport.(*http.Transport).MaxIdleConnsPerHost = 100
 	return s
 }
 
-// send makes a request, and returns the answer.
-func (s *site) send(path string, body []byte) []byte {
+// send makes a request and returns the response body.
+func (s *env) send(path string, body []byte) []byte {
 	req, _ := http.NewRequest(http.MethodPost, s.server.URL+path, bytes.NewReader(body))
 	req.Header.Set("Authorization", "Bearer "+all)
 	res, err := s.server.Client().Do(req)
@@ -51,8 +51,8 @@ func (s *site) send(path string, body []byte) []byte {
 	return text
 }
 
-// inParallel has 8 clients make n tasks in portions.
-func inParallel(n, clients, portion int, do func(client, tasks int)) {
+// inParallel processes n tasks in batches with concurrent clients.
+func inParallel(n, clients, batch int, do func(client, tasks int)) {
 	var left atomic.Int64
 	left.Store(int64(n))
 	done := make(chan struct{})
@@ -60,11 +60,11 @@ func inParallel(n, clients, portion int, do func(client, tasks int)) {
 		go func() {
 			defer func() { done <- struct{}{} }()
 			for {
-				rest := left.Add(int64(-portion)) + int64(portion)
-				if rest <= 0 {
+				remaining := left.Add(int64(-batch)) + int64(batch)
+				if remaining <= 0 {
 					return
 				}
-				do(client, min(portion, int(rest)))
+				do(client, min(batch, int(remaining)))
 			}
 		}()
 	}
@@ -79,20 +79,20 @@ func batchBody(queue string, n int) []byte {
 }
 
 func BenchmarkEnqueue(b *testing.B) {
-	for _, portion := range []int{1, 100} {
-		b.Run(fmt.Sprintf("batch=%d", portion), func(b *testing.B) {
-			s := benchSite(b)
+	for _, batch := range []int{1, 100} {
+		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
+			s := benchEnv(b)
 			b.ResetTimer()
-			inParallel(b.N, 8, portion, func(_, n int) { s.send("/v1/tasks/batch", batchBody("q", n)) })
+			inParallel(b.N, 8, batch, func(_, n int) { s.send("/v1/tasks/batch", batchBody("q", n)) })
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 		})
 	}
 }
 
 func BenchmarkTakeAndSettle(b *testing.B) {
-	for _, portion := range []int{1, 10, 100} {
-		b.Run(fmt.Sprintf("n=%d", portion), func(b *testing.B) {
-			s := benchSite(b)
+	for _, batch := range []int{1, 10, 100} {
+		b.Run(fmt.Sprintf("n=%d", batch), func(b *testing.B) {
+			s := benchEnv(b)
 			inParallel(b.N, 8, 1000, func(_, n int) { s.send("/v1/tasks/batch", batchBody("q", n)) })
 			var left atomic.Int64
 			left.Store(int64(b.N))
@@ -103,7 +103,7 @@ func BenchmarkTakeAndSettle(b *testing.B) {
 				go func() {
 					defer func() { done <- struct{}{} }()
 					for left.Load() > 0 {
-						left.Add(int64(-s.round(portion)))
+						left.Add(int64(-s.round(batch)))
 					}
 				}()
 			}
@@ -115,13 +115,14 @@ func BenchmarkTakeAndSettle(b *testing.B) {
 	}
 }
 
-// BenchmarkWait tells what 500 requests that wait for results cost Redis, that are not new any more: each operation is a second.
+// BenchmarkWait measures the load on Redis of 500 requests that have waited for results for some
+// seconds. One operation is one second.
 //
 //	go test -run '^$' -bench Wait -benchtime 10x ./x/service
 func BenchmarkWait(b *testing.B) {
 	const waiters = 500
 	opt := realRedis(b)
-	s := newSite(b, opt, func(c *service.Config) { c.Logger = slog.New(slog.DiscardHandler) })
+	s := newEnv(b, opt, func(c *service.Config) { c.Logger = slog.New(slog.DiscardHandler) })
 	s.send("/v1/tasks/batch", batchBody("q", waiters))
 	var listed []string
 	for task, err := range s.inspector().Tasks(b.Context(), "q", asynq.TaskStatePending, asynq.TaskFilter{}) {
@@ -141,7 +142,7 @@ func BenchmarkWait(b *testing.B) {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	for range 3 {
-		<-second.C // they are looked at less and less often
+		<-second.C // the poll interval grows
 	}
 	before := cost(b, client)
 	b.ResetTimer()
@@ -157,8 +158,8 @@ func BenchmarkWait(b *testing.B) {
 	group.Wait()
 }
 
-// cost is what Redis has had to do since its start: commands, reads from connections (one for a small request or pipeline), and
-// milliseconds of CPU.
+// cost returns the load on Redis since its start: commands, reads from connections (one per small
+// request or pipeline), and milliseconds of CPU time.
 func cost(b *testing.B, client *redis.Client) map[string]float64 {
 	b.Helper()
 	text, err := client.Info(b.Context(), "stats", "cpu").Result()
@@ -179,8 +180,8 @@ func cost(b *testing.B, client *redis.Client) map[string]float64 {
 	}
 }
 
-// round takes tasks, settles them and returns how many they were.
-func (s *site) round(n int) int {
+// round takes and settles tasks, and returns their number.
+func (s *env) round(n int) int {
 	var got struct {
 		Tasks []struct {
 			Lease string `json:"lease"`

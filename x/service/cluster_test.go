@@ -1,78 +1,43 @@
 package service_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/service"
 )
 
-const (
-	clusterNodes = 3
-	clusterSlots = 16384
-)
+const clusterNodes = 3
 
-// redisCluster starts a Redis Cluster of three primaries, and returns their addresses.
+// redisCluster starts a Redis Cluster of three primaries.
 func redisCluster(t *testing.T) asynq.RedisConnOpt {
 	t.Helper()
-	ctx := context.Background()
 	var addrs []string
-	var nodes []*redis.Client
-	for n := range clusterNodes {
-		addr := proctest.StartRedis(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "5000").Addr()
-		client := redis.NewClient(&redis.Options{Addr: addr})
-		t.Cleanup(func() { _ = client.Close() })
-		slots := make([]int, 0, clusterSlots/clusterNodes+1)
-		for slot := clusterSlots * n / clusterNodes; slot < clusterSlots*(n+1)/clusterNodes; slot++ {
-			slots = append(slots, slot)
-		}
-		if err := client.Do(ctx, "cluster", "set-config-epoch", n+1).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := client.ClusterAddSlots(ctx, slots...).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if n > 0 {
-			host, port, _ := net.SplitHostPort(addr) // it is an address
-			if err := nodes[0].ClusterMeet(ctx, host, port).Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		addrs, nodes = append(addrs, addr), append(nodes, client)
-	}
-	for _, node := range nodes {
-		proctest.Eventually(t, "the nodes to know each other", func() bool {
-			text, err := node.ClusterInfo(ctx).Result()
-			return err == nil && strings.Contains(text, "cluster_state:ok\r") &&
-				strings.Contains(text, fmt.Sprintf("cluster_slots_ok:%d\r", clusterSlots)) &&
-				strings.Contains(text, fmt.Sprintf("cluster_known_nodes:%d\r", clusterNodes))
-		})
+	for _, node := range proctest.StartPrimaries(t, clusterNodes, "--cluster-node-timeout", "5000") {
+		addrs = append(addrs, node.Addr())
 	}
 	return asynq.RedisClusterClientOpt{Addrs: addrs}
 }
 
-// in is the site in a part of the test.
-func (s *site) in(t *testing.T) *site {
+// in returns the environment for a subtest.
+func (s *env) in(t *testing.T) *env {
 	part := *s
 	part.t = t
 	return &part
 }
 
-// On a Cluster the queues are in different slots, and on different nodes: all that clients and workers do goes on there as elsewhere.
+// On a Cluster, queues are in different slots and on different nodes. All operations work as on a
+// single node.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	opt := redisCluster(t)
 	const queues = 12
-	s := newSite(t, opt, func(c *service.Config) {
+	s := newEnv(t, opt, func(c *service.Config) {
 		c.Queues = map[string]service.QueueConfig{"strict": {InOrder: true}, "one": {MaxRun: 1}}
 		c.Limits.LeaseDuration = 2 * time.Second
 	})
@@ -85,7 +50,7 @@ func TestCluster(t *testing.T) {
 		}
 	}
 
-	s.call("POST", "/v1/tasks", `{"type":"later","id":"1","process_in":"1s"}`).want(201) // taken in the end
+	s.call("POST", "/v1/tasks", `{"type":"later","id":"1","process_in":"1s"}`).want(201) // taken at the end
 
 	t.Run("batch over all nodes", func(t *testing.T) {
 		s := s.in(t)
@@ -129,7 +94,7 @@ func TestCluster(t *testing.T) {
 		for len(seen) < 5*queues {
 			r := s.call("POST", "/v1/take", body).want(200)
 			if len(r.list("tasks")) == 0 {
-				t.Fatalf("%d tasks of %d came", len(seen), 5*queues)
+				t.Fatalf("%d of %d tasks were delivered", len(seen), 5*queues)
 			}
 			var outcomes []string
 			for i := range r.list("tasks") {
@@ -149,13 +114,13 @@ func TestCluster(t *testing.T) {
 		}
 		for task, times := range seen {
 			if times != 1 {
-				t.Errorf("task %s came %d times", task, times)
+				t.Errorf("task %s was delivered %d times", task, times)
 			}
 		}
 		waiters.Wait()
 	})
 
-	t.Run("fail, release, and silence", func(t *testing.T) {
+	t.Run("fail, release and lose a lease", func(t *testing.T) {
 		s := s.in(t)
 		s.enqueue("mixed", 3, `,"max_retry":1`)
 		l, ids := s.takeAll("mixed", 3)
@@ -168,32 +133,32 @@ func TestCluster(t *testing.T) {
 		if got := s.state("mixed", ids[1]); got != "archived" {
 			t.Errorf("task %s is %s", ids[1], got)
 		}
-		// Both workers are silent from now on: the first attempt's task is tried again, the second attempt's goes to the archive.
-		proctest.Eventually(t, "the lost leases to end", func() bool { return s.state("mixed", ids[0]) == "archived" && s.state("mixed", ids[2]) != "active" })
-		s.call("POST", "/v1/leases/"+l[0]+"/done", "").problem(409, "lease-lost") // of the attempt before
+		// Both workers stop extending: the first attempt is retried, the second is archived.
+		proctest.Eventually(t, "the leases to expire", func() bool { return s.state("mixed", ids[0]) == "archived" && s.state("mixed", ids[2]) != "active" })
+		s.call("POST", "/v1/leases/"+l[0]+"/done", "").problem(409, "lease-lost") // the previous attempt
 	})
 
 	t.Run("strict order and max_run", func(t *testing.T) {
 		s := s.in(t)
 		s.enqueue("strict", 3, "")
 		s.enqueue("one", 2, "")
-		l, ids := s.take("strict", 3, "10s")
+		l, ids := s.take("strict", 3, "50s")
 		if fmt.Sprint(ids) != "[1]" {
 			t.Fatalf("took %v, want only task 1", ids)
 		}
 		s.call("POST", "/v1/leases/"+l[0]+"/fail", `{"error":"x","retry_in":"1h"}`).want(200)
 		if _, more := s.take("strict", 3, "100ms"); len(more) != 0 {
-			t.Fatalf("took %v, which overtake task 1", more)
+			t.Fatalf("took %v before the retry of task 1", more)
 		}
 		s.call("POST", "/v1/queues/strict/tasks/1/reschedule", `{"in":"0s"}`).want(204)
 		for _, want := range []string{"[1]", "[2]", "[3]"} {
-			l, ids := s.take("strict", 3, "10s")
+			l, ids := s.take("strict", 3, "50s")
 			if fmt.Sprint(ids) != want {
 				t.Fatalf("took %v, want %s", ids, want)
 			}
 			s.call("POST", "/v1/leases/"+l[0]+"/done", "").want(200)
 		}
-		if _, ids := s.take("one", 2, "10s"); fmt.Sprint(ids) != "[1]" {
+		if _, ids := s.take("one", 2, "50s"); fmt.Sprint(ids) != "[1]" {
 			t.Errorf("took %v of a queue with max_run 1", ids)
 		}
 	})
@@ -206,8 +171,8 @@ func TestCluster(t *testing.T) {
 		s.call("POST", "/v1/queues/changed/resume", "").want(204)
 		s.call("POST", "/v1/queues/changed/tasks/1/archive", "").want(204)
 		s.call("DELETE", "/v1/queues/changed/tasks/1", "").want(204)
-		if _, ids := s.take("later", 1, "15s"); len(ids) != 1 {
-			t.Error("the scheduled task did not come")
+		if _, ids := s.take("later", 1, "50s"); len(ids) != 1 {
+			t.Error("the scheduled task was not delivered")
 		}
 		r := s.call("GET", "/v1/queues", "").want(200)
 		completed := 0.0

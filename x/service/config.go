@@ -16,116 +16,131 @@ import (
 )
 
 type (
-	// Token is a bearer token, what it may do, and where.
+	// Token is a bearer token with its scopes and queues.
 	Token = auth.Token
-	// Scope is something that a token may do.
+	// Scope is a permission of a token.
 	Scope = auth.Scope
-	// QueueConfig is what is set for a queue.
+	// QueueConfig holds the settings of a queue.
 	QueueConfig = api.QueueRule
 )
 
 // The scopes. None includes another.
 const (
-	Enqueue = auth.Enqueue // put tasks into queues
-	Work    = auth.Work    // take tasks, and settle them
-	Read    = auth.Read    // look at tasks, queues and metrics, and wait for results
+	Enqueue = auth.Enqueue // enqueue tasks
+	Work    = auth.Work    // take and settle tasks
+	Read    = auth.Read    // read tasks, queues and metrics; wait for results
 	Manage  = auth.Manage  // delete, cancel, run, archive and reschedule tasks; pause and resume queues
 )
 
-// Config says what a Service does, and for whom. RedisConnOpt and Tokens are required.
+// Config configures a Service. RedisConnOpt and Tokens are required.
 type Config struct {
-	// RedisConnOpt says where the queues are.
+	// RedisConnOpt is the connection to the Redis that holds the queues.
 	RedisConnOpt asynq.RedisConnOpt
 
-	// Queues are the settings of single queues.
+	// Queues holds the settings of individual queues.
 	Queues map[string]QueueConfig
 
-	// OnlyQueues refuses all other queues than those in Queues. Without it, a queue comes to be with its first task, and the service
-	// sees to all queues that are in Redis.
+	// OnlyQueues rejects queues that are not in Queues. Otherwise a queue is created with its first
+	// task, and the service maintains all queues in Redis.
 	OnlyQueues bool
 
-	// TaskQueues says which queue the tasks of a type go to, where the client names none: by type, or by the beginning of one that ends
-	// in "*", of which the longest counts. Others go to the queue that has the name of the type.
+	// TaskQueues maps task types to queues, for tasks whose client names no queue. A key is a type,
+	// or a prefix followed by "*"; the longest prefix applies. The default queue of other types has
+	// the name of the type.
 	TaskQueues map[string]string
 
-	// Tokens let clients in. Without one of them, only /healthz, /readyz, /openapi.json and the web UI answer.
+	// Tokens authenticate clients. Requests without a token can access only /healthz, /readyz,
+	// /openapi.json and the web UI.
 	Tokens []Token
 
-	// Listen is the address to listen on, as host:port. No host: all interfaces; port 0: a free one. Default: "localhost:8600".
+	// Listen is the address to listen on, as host:port. Without a host, the service listens on all
+	// interfaces; port 0 selects a free port. The default is "localhost:8600".
 	Listen string
 
-	// TLS turns TLS on.
+	// TLS enables TLS.
 	TLS TLS
 
-	// Limits of what clients may ask for.
+	// Limits restricts what clients may request.
 	Limits Limits
 
-	// UI mounts the web UI at UI.RootPath, which is "/ui" unless set. It has users of its own. Nil: there is none.
+	// UI mounts the web UI at UI.RootPath, by default "/ui". The web UI has its own users. If nil,
+	// there is no web UI.
 	UI *web.Options
 
-	// NoMetrics leaves /metrics out.
+	// NoMetrics disables /metrics.
 	NoMetrics bool
 
-	// Logger gets the audit log (enqueued tasks at level Debug, changes at Info) and what goes wrong. It is never told payloads or
-	// secrets. Nil: slog.Default().
+	// Logger receives the audit log (enqueued tasks at level Debug, changes at Info), warnings and
+	// errors. Payloads and secrets are never logged. The default is slog.Default().
 	Logger *slog.Logger
 }
 
-// TLS names the files of certificates. They are read at the start and by Reload.
+// TLS names the certificate files. New and Reload read them.
 type TLS struct {
-	// CertFile and KeyFile are PEM files of the certificate and its key. Together they turn TLS on.
+	// CertFile and KeyFile are PEM files with the certificate and its key. Setting both enables
+	// TLS.
 	CertFile, KeyFile string
 
-	// ClientCAFile is a PEM file of authorities, one of which must have signed the certificate that a client shows. Clients need a
-	// token as well.
+	// ClientCAFile is a PEM file with certificate authorities. If set, clients must present a
+	// certificate that one of them signed, in addition to a token.
 	ClientCAFile string
 }
 
-// Limits bound what clients may ask for. The zero value of a field stands for its default.
+// Limits restricts what clients may request. A zero field has its default.
 type Limits struct {
-	// MaxBody is the length of the longest body of a request, in bytes. Default: 8 MiB.
+	// MaxBody is the maximum size of a request body in bytes, also after decompression. The default
+	// is 8 MiB.
 	MaxBody int64
 
-	// MaxBatch is how many tasks, leases or outcomes one request may name. Default: 1,000.
+	// MaxBatch is the maximum number of tasks, leases or outcomes in a request. The default is
+	// 1,000.
 	MaxBatch int
 
-	// MaxTake is how many tasks one request may take. Default: 100, at most 500.
+	// MaxTake is the maximum number of tasks that a request may take. The default is 100, the
+	// maximum 500.
 	MaxTake int
 
-	// MaxWait is how long a request may wait, for tasks or for a result. Default: 60 s.
+	// MaxWait is how long a request may wait for tasks or a result. The default is one minute.
 	MaxWait time.Duration
 
-	// MaxWaiting is how many requests may wait at the same time. Where several tokens may wait, none has more of them than are left for
-	// others: one takes up to a half, two take up to a third each. Default: 10,000.
+	// MaxWaiting is the maximum number of waiting requests. If several tokens may wait, no token
+	// may have more waiting requests than remain for others: one token uses up to a half, two a
+	// third each. The default is 10,000.
 	MaxWaiting int
 
-	// RatePerToken is how many requests a second each token may make, and Burst how many at once. Default: no limit; twice the rate.
+	// RatePerToken is the maximum number of requests per second of each token, and Burst the number
+	// of requests that may be made at once. By default there is no limit; the default burst is
+	// twice the rate.
 	RatePerToken float64
 	Burst        int
 
-	// LeaseDuration is how long a worker may be silent before its task is given to another one, in whole seconds rounded up, at least
-	// MinLeaseDuration. Reload does not change it. Default: 30 s.
+	// LeaseDuration is how long a worker may go without extending a lease before its task is given
+	// to another worker. It is rounded up to whole seconds, and at least MinLeaseDuration. Reload
+	// does not change it. The default is 30 seconds.
 	LeaseDuration time.Duration
 
-	// ShutdownTimeout is how long Run lets requests at work go on after its context has ended. Default: 10 s.
+	// ShutdownTimeout is how long Run waits for active requests after its context is done. The
+	// default is 10 seconds.
 	ShutdownTimeout time.Duration
 }
 
-// MinLeaseDuration is the shortest Limits.LeaseDuration: workers must get round to extending their leases.
+// MinLeaseDuration is the minimum of Limits.LeaseDuration: workers need time to extend their
+// leases.
 const MinLeaseDuration = time.Second
 
 const (
 	defaultListen  = "localhost:8600"
 	defaultMaxBody = 8 << 20
-	maxMaxTake     = 500 // what Taker.Take gives
+	maxMaxTake     = 500 // limit of Receiver.Receive
 )
 
-// Check tells all that is wrong with the configuration, but not whether files can be read and Redis answers.
+// Check validates the configuration. The error lists everything that is invalid. Check does not
+// read files or connect to Redis.
 func (c *Config) Check() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.RedisConnOpt == nil {
-		wrong("RedisConnOpt is missing: say where the queues are, such as asynq.RedisClientOpt{Addr: \"localhost:6379\"}")
+		wrong("RedisConnOpt is missing: set it, for example to asynq.RedisClientOpt{Addr: \"localhost:6379\"}")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Queues)) {
 		if err := api.CheckQueueName(name); err != nil {
@@ -137,38 +152,38 @@ func (c *Config) Check() error {
 		}
 	}
 	if c.OnlyQueues && len(c.Queues) == 0 {
-		wrong("OnlyQueues is set, and no queue is")
+		wrong("OnlyQueues is set, but Queues is empty")
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(c.TaskQueues)) {
 		queue := c.TaskQueues[pattern]
 		if pattern == "" || strings.Contains(strings.TrimSuffix(pattern, "*"), "*") {
-			wrong("TaskQueues: %q is no pattern of types: give a type, or the beginning of one and \"*\"", pattern)
+			wrong("TaskQueues: %q is not a type pattern: use a type, or a prefix followed by \"*\"", pattern)
 		}
 		if err := api.CheckQueueName(queue); err != nil {
-			wrong("TaskQueues: the queue %q of %q: %w", queue, pattern, err)
+			wrong("TaskQueues: queue %q of %q: %w", queue, pattern, err)
 		} else if _, ok := c.Queues[queue]; c.OnlyQueues && !ok {
-			wrong("TaskQueues: the queue %q of %q is not in Queues", queue, pattern)
+			wrong("TaskQueues: queue %q of %q is not in Queues", queue, pattern)
 		}
 	}
 	if len(c.Tokens) == 0 {
-		wrong("there are no tokens: nobody could do anything")
+		wrong("Tokens is empty: every request would be rejected")
 	}
 	if _, err := auth.New(c.Tokens, c.Limits.rate(), nil); err != nil {
 		errs = append(errs, err)
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		wrong("TLS needs both a certificate and its key")
+		wrong("TLS needs both CertFile and KeyFile")
 	}
 	if c.TLS.ClientCAFile != "" && c.TLS.CertFile == "" {
-		wrong("client certificates need TLS: give a certificate and its key as well")
+		wrong("ClientCAFile needs TLS: set CertFile and KeyFile as well")
 	}
 	errs = append(errs, c.Limits.check()...)
 	if c.UI != nil && api.Reserved(c.UI.RootPath) {
-		wrong("the web UI: the service itself answers at %s: give it another RootPath, such as /ui", c.UI.RootPath)
+		wrong("web UI: the service itself uses the path %s: choose another RootPath, such as /ui", c.UI.RootPath)
 	}
 	if c.UI != nil && c.RedisConnOpt != nil {
 		if err := c.ui(c.RedisConnOpt).Check(); err != nil {
-			wrong("the web UI: %w", err)
+			wrong("web UI: %w", err)
 		}
 	}
 	if len(errs) > 0 {
@@ -187,21 +202,21 @@ func (l *Limits) check() (errs []error) {
 		{"LeaseDuration", l.LeaseDuration < 0}, {"ShutdownTimeout", l.ShutdownTimeout < 0},
 	} {
 		if v.invalid {
-			errs = append(errs, fmt.Errorf("the limit %s is less than zero", v.name))
+			errs = append(errs, fmt.Errorf("negative Limits.%s", v.name))
 		}
 	}
 	if d := l.LeaseDuration; d > 0 && d < MinLeaseDuration {
-		errs = append(errs, fmt.Errorf("the limit LeaseDuration is %v: it must be %v at least", d, MinLeaseDuration))
+		errs = append(errs, fmt.Errorf("Limits.LeaseDuration is %v: it must be at least %v", d, MinLeaseDuration))
 	}
 	if l.MaxTake > maxMaxTake {
-		errs = append(errs, fmt.Errorf("the limit MaxTake is %d: at most %d tasks can be taken at once", l.MaxTake, maxMaxTake))
+		errs = append(errs, fmt.Errorf("Limits.MaxTake is %d: it must be at most %d", l.MaxTake, maxMaxTake))
 	}
 	return errs
 }
 
 func (l *Limits) rate() auth.Rate { return auth.Rate{Requests: l.RatePerToken, Burst: l.Burst} }
 
-// ui are the options of the web UI.
+// ui returns the options of the web UI.
 func (c *Config) ui(r asynq.RedisConnOpt) web.Options {
 	opts := *c.UI
 	opts.RedisConnOpt = r
@@ -210,7 +225,7 @@ func (c *Config) ui(r asynq.RedisConnOpt) web.Options {
 	return opts
 }
 
-// rules are what the API goes by.
+// rules returns the rules of the API.
 func (c *Config) rules() *api.Rules {
 	waiters := 0
 	for i := range c.Tokens {

@@ -1,2 +1,3 @@
-// Package service is a queue service over HTTP: programs in any language enqueue tasks, and work on them.
+// Package service is a task queue service with an HTTP API: programs in any language enqueue and
+// process tasks.
 package service

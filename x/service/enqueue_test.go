@@ -17,14 +17,14 @@ import (
 
 func TestEnqueueWithAllOptions(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, nil)
+		s := newEnv(t, opt, nil)
 		r := s.call("POST", "/v1/tasks", `{"type":"report","queue":"q/1","id":"a b","payload": {"n": 1.0,  "s":"<&>"},"headers":{"trace":"x"},
 			"max_retry":3,"timeout":"1m","deadline":"2100-01-02T03:04:05Z","process_at":"2099-01-02T03:04:05+01:00","retention":"1h","unique_for":"10s"}`).want(201)
 		if got, want := r.header.Get("Location"), "/v1/queues/q%2F1/tasks/a%20b"; got != want {
 			t.Errorf("location %q, want %q", got, want)
 		}
 		if r.str("task", "state") != "scheduled" || strings.Contains(string(r.body), "payload") {
-			t.Errorf("answer: %s", r.body)
+			t.Errorf("response: %s", r.body)
 		}
 		info, err := s.inspector().GetTaskInfo("q/1", "a b")
 		if err != nil {
@@ -42,12 +42,12 @@ func TestEnqueueWithAllOptions(t *testing.T) {
 			"id": "a b", "queue": "q/1", "type": "report", "state": "scheduled", "timeout": "1m0s", "retention": "1h0m0s", "deadline": "2100-01-02T03:04:05Z",
 			"next_process_at": "2099-01-02T02:04:05Z", "max_retry": 3.0, "retried": 0.0,
 		} {
-			if is := got.get("task", field); is != want {
-				t.Errorf("%s is %v, want %v", field, is, want)
+			if got := got.get("task", field); got != want {
+				t.Errorf("%s is %v, want %v", field, got, want)
 			}
 		}
 		if !strings.Contains(string(got.body), `"payload":{"n": 1.0,  "s":"<&>"}`) {
-			t.Errorf("the payload has lost its text: %s", got.body)
+			t.Errorf("the text of the payload changed: %s", got.body)
 		}
 		s.call("POST", "/v1/tasks", `{"type":"report","queue":"q/1","payload": {"n": 1.0,  "s":"<&>"},"unique_for":"1s"}`).problem(409, "duplicate-task")
 	})
@@ -57,7 +57,7 @@ func nested(depth int) string { return strings.Repeat("[", depth) + strings.Repe
 
 func TestPayloadForms(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, fakeRedis(t), nil)
+	s := newEnv(t, fakeRedis(t), nil)
 	for _, c := range []struct{ sent, kept, back string }{
 		{`"payload":null`, `null`, `"payload":null`},
 		{`"payload":"é"`, `"é"`, `"payload":"é"`},
@@ -67,7 +67,7 @@ func TestPayloadForms(t *testing.T) {
 		{`"payload_base64":"/wD/"`, "\xff\x00\xff", `"payload_base64":"/wD/"`},
 		{`"payload_base64":"IsOpIg=="`, `"é"`, `"payload":"é"`},
 		{`"retention":"1s"`, ``, `"payload_text":""`},
-		// What some parser does not read must not make the whole answer unreadable.
+		// JSON that some parsers reject must not make the whole response unreadable.
 		{`"payload":` + nested(200), nested(200), `"payload":` + nested(200)},
 		{`"payload":` + nested(201), nested(201), `"payload_text":"` + nested(201) + `"`},
 		{`"payload":` + nested(9999), nested(9999), `"payload_text":"` + nested(9999) + `"`},
@@ -94,9 +94,9 @@ func TestPayloadForms(t *testing.T) {
 	}
 }
 
-func TestEnqueueRefuses(t *testing.T) {
+func TestEnqueueRejectsInvalidTasks(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, fakeRedis(t), func(c *service.Config) { c.Limits.MaxBody = 10_000; c.Limits.MaxBatch = 3 })
+	s := newEnv(t, fakeRedis(t), func(c *service.Config) { c.Limits.MaxBody = 10_000; c.Limits.MaxBatch = 3 })
 	for _, c := range []struct{ body, pointer string }{
 		{`{`, ""},
 		{`[]`, ""},
@@ -134,14 +134,14 @@ func TestEnqueueRefuses(t *testing.T) {
 	}
 }
 
-func TestSameIDAgain(t *testing.T) {
+func TestEnqueueIsIdempotent(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, nil)
+		s := newEnv(t, opt, nil)
 		const task = `{"type":"t","id":"1","payload":[1],"unique_for":"1h"}`
 		s.call("POST", "/v1/tasks", task).want(201)
 		r := s.call("POST", "/v1/tasks", task).want(200)
 		if r.str("task", "id") != "1" || r.header.Get("Location") != "" {
-			t.Errorf("answer: %s", r.body)
+			t.Errorf("response: %s", r.body)
 		}
 		s.call("POST", "/v1/tasks", `{"type":"t","id":"1","payload":[2]}`).problem(409, "task-id-conflict")
 		s.call("POST", "/v1/tasks", `{"type":"u","queue":"t","id":"1","payload":[1]}`).problem(409, "task-id-conflict")
@@ -149,10 +149,68 @@ func TestSameIDAgain(t *testing.T) {
 	})
 }
 
-// Of many clients that enqueue the same ID at once, one makes the task and all get it.
-func TestSameIDAtOnce(t *testing.T) {
+func TestEnqueueWithIdempotencyKey(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, nil)
+		s := newEnv(t, opt, nil)
+		first := s.call("POST", "/v1/tasks", `{"type":"t","payload":[1],"idempotency_key":"k"}`).want(201)
+		id := first.str("task", "id")
+		r := s.call("POST", "/v1/tasks", `{"type":"u","queue":"t","id":"other","payload":[2],"idempotency_key":"k","idempotency_ttl":"1h"}`).want(200)
+		if r.str("task", "id") != id || r.str("task", "type") != "t" || r.str("task", "state") != "pending" || r.header.Get("Location") != "" {
+			t.Errorf("response: %s", r.body)
+		}
+		r = s.call("POST", "/v1/tasks/batch", `{"tasks":[{"type":"t","idempotency_key":"k"},{"type":"t","idempotency_key":"k2"},{"type":"t","idempotency_key":"k2"}]}`).want(200)
+		if r.str("results", 0, "task", "id") != id || r.str("results", 1, "task", "id") != r.str("results", 2, "task", "id") ||
+			r.get("results", 0, "created") != false || r.get("results", 1, "created") != true || r.get("results", 2, "created") != false {
+			t.Errorf("results: %s", r.body)
+		}
+		s.call("DELETE", "/v1/queues/t/tasks/"+id, "").want(204)
+		r = s.call("POST", "/v1/tasks", `{"type":"t","idempotency_key":"k"}`).want(200)
+		if r.str("task", "id") != id || r.str("task", "type") != "t" || r.str("task", "state") != "gone" {
+			t.Errorf("the task is gone: %s", r.body)
+		}
+		s.call("POST", "/v1/tasks", `{"type":"t","idempotency_key":" "}`).problem(400, "invalid-request")
+		s.call("POST", "/v1/tasks", `{"type":"t","idempotency_key":"k","idempotency_ttl":"0s"}`).problem(400, "invalid-request")
+		s.call("POST", "/v1/tasks", `{"type":"t","idempotency_ttl":"1h"}`).problem(400, "invalid-request")
+	})
+}
+
+func TestIdempotencyKeyHeader(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newEnv(t, opt, nil)
+		for _, c := range []struct {
+			body   string
+			keys   []string
+			status int
+		}{
+			{`{"type":"t"}`, []string{"k"}, http.StatusCreated},
+			{`{"type":"t"}`, []string{"k"}, http.StatusOK},
+			{`{"type":"t","idempotency_key":"k","idempotency_ttl":"1h"}`, []string{"k"}, http.StatusOK},
+			{`{"type":"t","idempotency_key":"other"}`, []string{"k"}, http.StatusBadRequest},
+			{`{"type":"t"}`, []string{"k", "k"}, http.StatusBadRequest},
+			{`{"type":"t"}`, []string{""}, http.StatusBadRequest},
+		} {
+			req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, s.server.URL+"/v1/tasks", strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+all)
+			req.Header["Idempotency-Key"] = c.keys
+			res, err := s.server.Client().Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if res.StatusCode != c.status {
+				t.Errorf("%s with %q: status %d, want %d", c.body, c.keys, res.StatusCode, c.status)
+			}
+		}
+	})
+}
+
+// If many clients enqueue the same ID concurrently, one creates the task and all receive it.
+func TestConcurrentEnqueueOfSameID(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newEnv(t, opt, nil)
 		for round := range 10 {
 			var made, found atomic.Int32
 			var group sync.WaitGroup
@@ -185,7 +243,7 @@ func TestSameIDAtOnce(t *testing.T) {
 
 func TestBatch(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, nil)
+		s := newEnv(t, opt, nil)
 		r := s.callAs(email, "POST", "/v1/tasks/batch", `{"tasks":[
 			{"type":"email:a","id":"1"},
 			{"type":"email:a","id":"1"},
@@ -216,10 +274,10 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-func TestQueueOfTypeAndDefaults(t *testing.T) {
+func TestTaskQueuesAndDefaults(t *testing.T) {
 	t.Parallel()
 	retries, hour := 2, time.Hour
-	s := newSite(t, fakeRedis(t), func(c *service.Config) {
+	s := newEnv(t, fakeRedis(t), func(c *service.Config) {
 		c.OnlyQueues = true
 		c.Queues = map[string]service.QueueConfig{"mail": {MaxRetry: &retries, Timeout: &hour, Retention: &hour}, "fax": {}, "plain": {}}
 		c.TaskQueues = map[string]string{"mail:*": "mail", "mail:by:fax*": "fax"}

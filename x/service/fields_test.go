@@ -6,17 +6,17 @@ import (
 	"testing"
 )
 
-// Whatever is wrong with a body, its problem points to the place, at any depth, and says what should be there.
+// Problems point to the invalid field, at any depth, and describe the valid values.
 func TestProblemsPointToTheField(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, fakeRedis(t), nil)
+	s := newEnv(t, fakeRedis(t), nil)
 	const (
-		text, whole, truth = "a text", "a whole number", "true or false"
+		text, whole, truth = "a string", "an integer", "true or false"
 		duration, time     = "a duration", "a time"
-		object, list       = "an object", "a list"
-		unknown            = "no such field"
+		object, list       = "an object", "an array"
+		unknown            = "unknown field"
 	)
-	wrong := map[string][]string{ // values that are none
+	wrong := map[string][]string{ // values of other types
 		text:     {`5`, `true`, `[]`, `{}`, `["x"]`},
 		whole:    {`"5"`, `1.5`, `1e30`, `-1e30`, `9223372036854775808`, `true`, `[]`, `{}`, `""`},
 		truth:    {`"true"`, `0`, `[]`, `{}`},
@@ -26,11 +26,11 @@ func TestProblemsPointToTheField(t *testing.T) {
 		list:     {`5`, `"x"`, `{}`, `true`},
 		unknown:  {`5`, `null`},
 	}
-	fields := map[string]map[string]string{ // by pointer; the last part is the field that gets the value
+	fields := map[string]map[string]string{ // by pointer
 		"POST /v1/tasks": {
 			"": object, "/type": text, "/queue": text, "/id": text, "/payload_text": text, "/payload_base64": text, "/headers": object, "/headers/a~1b": text,
 			"/max_retry": whole, "/timeout": duration, "/deadline": time, "/unique_for": duration, "/process_at": time, "/process_in": duration,
-			"/retention": duration, "/group": text, "/colour": unknown, "/a~0~1": unknown,
+			"/retention": duration, "/group": text, "/idempotency_key": text, "/idempotency_ttl": duration, "/colour": unknown, "/a~0~1": unknown,
 		},
 		"POST /v1/tasks/batch": {"": object, "/tasks": list, "/colour": unknown},
 		"POST /v1/take":        {"": object, "/queues": list, "/queues/0": text, "/n": whole, "/wait": duration, "/worker": text, "/colour": unknown},
@@ -44,7 +44,7 @@ func TestProblemsPointToTheField(t *testing.T) {
 		"POST /v1/leases/x/fail":               {"": object, "/error": text, "/retry_in": duration, "/skip_retry": truth, "/colour": unknown},
 		"POST /v1/queues/q/tasks/1/reschedule": {"": object, "/at": time, "/in": duration, "/colour": unknown},
 	}
-	one := fields["POST /v1/tasks"] // a batch answers for each task
+	one := fields["POST /v1/tasks"] // a batch has a result per task
 	for pointer, kind := range one {
 		for _, value := range wrong[kind] {
 			r := s.call("POST", "/v1/tasks/batch", `{"tasks":[{"type":"t"},`+bodyWith(pointer, value)+`]}`).want(200)
@@ -69,7 +69,7 @@ func TestProblemsPointToTheField(t *testing.T) {
 	}
 }
 
-// bodyWith is a body with a value at a place, the entry 0 of each list on the way there.
+// bodyWith returns a body with a value at a pointer, in which 0 is the first element of an array.
 func bodyWith(pointer, value string) string {
 	if pointer == "" {
 		return value
@@ -85,10 +85,10 @@ func bodyWith(pointer, value string) string {
 	return value
 }
 
-// All that is wrong with an entry is told at once, up to a bound; what is not wrong is left out.
-func TestProblemsTellAll(t *testing.T) {
+// All errors are reported at once, up to a limit; valid fields are not.
+func TestProblemsListAllErrors(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, fakeRedis(t), nil)
+	s := newEnv(t, fakeRedis(t), nil)
 	r := s.call("POST", "/v1/leases/settle", `{"outcomes":[{"lease":"x","outcome":"done"},{"lease":1,"outcome":null,"retry_in":2},{"skip_retry":"x"}]}`).problem(400, "invalid-request")
 	var got []string
 	for i := range r.list("errors") {
@@ -101,7 +101,7 @@ func TestProblemsTellAll(t *testing.T) {
 	if n := len(r.list("errors")); n != 20 {
 		t.Errorf("%d errors, want 20", n)
 	}
-	// Values that the decoder takes, and that are wrong nevertheless.
+	// Values that the decoder accepts but that are invalid.
 	for _, c := range []struct{ path, body, pointer string }{
 		{"/v1/take", `{"queues":["a"," "]}`, "/queues/1"},
 		{"/v1/take", `{"queues":["a","}"]}`, "/queues/1"},
@@ -124,11 +124,12 @@ func TestProblemsTellAll(t *testing.T) {
 	}
 }
 
-// What the decoder would take, and others read as something else, is refused: at its place, and in an entry of a batch for that one alone.
-func TestBodiesThatMeanTwoThings(t *testing.T) {
+// Ambiguous JSON, which encoding/json accepts and others may read differently, is rejected with its
+// position; in a batch only the entry is rejected.
+func TestAmbiguousBodiesAreRejected(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, fakeRedis(t), nil)
-	const half, twice, unknown = "without its other half", "stands here twice", "no such field"
+	s := newEnv(t, fakeRedis(t), nil)
+	const half, twice, unknown = "unpaired surrogate", "duplicate field", "unknown field"
 	for _, c := range []struct{ path, body, pointer, detail string }{
 		{"/v1/tasks", `{"type":"t\ud800"}`, "/type", half},
 		{"/v1/tasks", `{"type":"t","id":"\ude00\ud83d"}`, "/id", half},

@@ -11,17 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/service"
 )
 
-// A body that never comes must not keep a connection, least of all that of somebody without a token.
-func TestBodyThatNeverComes(t *testing.T) {
+// A body that never arrives must not block a connection, least of all without a token.
+func TestBodyThatNeverArrives(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, fakeRedis(t), nil)
+	s := newEnv(t, fakeRedis(t), nil)
 	s.service.SetBodyTimeout(300 * time.Millisecond)
 	for name, head := range map[string]string{
 		"no token":   "POST /v1/tasks HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n",
@@ -37,25 +35,25 @@ func TestBodyThatNeverComes(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			_ = conn.SetDeadline(time.Now().Add(time.Minute))
 			if _, err := io.WriteString(conn, head); err != nil {
 				t.Fatal(err)
 			}
-			answer, err := io.ReadAll(bufio.NewReader(conn))
-			if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
-				t.Errorf("got %q, %v", answer, err)
+			response, err := io.ReadAll(bufio.NewReader(conn))
+			if err != nil || !strings.HasPrefix(string(response), "HTTP/1.1 ") {
+				t.Errorf("got %q, %v", response, err)
 			}
-			if name == "being read" && !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") {
-				t.Errorf("a task that was not enqueued was answered with %q", answer)
+			if name == "being read" && !strings.HasPrefix(string(response), "HTTP/1.1 400 ") {
+				t.Errorf("the response to an incomplete body is %q", response)
 			}
 		})
 	}
 }
 
-// Who closes its half of a connection may still read. No answer looks like success to it.
+// A client that closes its half of a connection may still read. It must not receive a success.
 func TestHalfClosed(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, fakeRedis(t), nil)
+	s := newEnv(t, fakeRedis(t), nil)
 	s.call("POST", "/v1/tasks", `{"type":"q","id":"x"}`).want(http.StatusCreated)
 	for name, head := range map[string]string{
 		"body":   "POST /v1/tasks HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\nAuthorization: Bearer " + all + "\r\n\r\n{",
@@ -69,63 +67,62 @@ func TestHalfClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			_ = conn.SetDeadline(time.Now().Add(time.Minute))
 			if _, err := io.WriteString(conn, head); err != nil {
 				t.Fatal(err)
 			}
 			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 				t.Fatal(err)
 			}
-			answer, err := io.ReadAll(conn)
-			if err != nil || strings.HasPrefix(string(answer), "HTTP/1.1 2") {
-				t.Errorf("got %q, %v", answer, err)
+			response, err := io.ReadAll(conn)
+			if err != nil || strings.HasPrefix(string(response), "HTTP/1.1 2") {
+				t.Errorf("got %q, %v", response, err)
 			}
 		})
 	}
 }
 
-// The deadline of a body must not end a wait that is longer.
+// The read deadline of a body must not end a longer wait.
 func TestWaitOutlivesBody(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, fakeRedis(t), nil)
+	s := newEnv(t, fakeRedis(t), nil)
 	s.service.SetBodyTimeout(200 * time.Millisecond)
-	began := time.Now()
+	start := time.Now()
 	s.call("POST", "/v1/take", `{"queues": ["q"], "wait": "600ms"}`).want(http.StatusOK)
-	if took := time.Since(began); took < 600*time.Millisecond {
-		t.Errorf("it waited for %v", took)
+	if took := time.Since(start); took < 600*time.Millisecond {
+		t.Errorf("waited for %v", took)
 	}
 }
 
-// A lease is a secret, and a part of paths.
-func TestNoLeaseIsLogged(t *testing.T) {
+// A lease is secret and part of paths.
+func TestLeasesAreNotLogged(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, asynq.RedisClientOpt{Addr: "127.0.0.1:1", Configure: func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }}, nil)
-	s.broken = true
-	word := base64.RawURLEncoding.EncodeToString([]byte("\x01\x01q\x01ithe-token"))
-	s.callAs("unknown-unknown-unknown", "POST", "/v1/leases/"+word+"/done", "").want(http.StatusUnauthorized)
-	s.call("POST", "/v1/leases/"+word+"/done", "").want(http.StatusServiceUnavailable)
+	s := newEnv(t, asynq.RedisClientOpt{Addr: "127.0.0.1:1", Params: "max_retries=-1"}, nil)
+	lease := base64.RawURLEncoding.EncodeToString([]byte("\x01\x01q\x01ithe-token"))
+	s.callAs("unknown-unknown-unknown", "POST", "/v1/leases/"+lease+"/done", "").want(http.StatusUnauthorized)
+	s.call("POST", "/v1/leases/"+lease+"/done", "").want(http.StatusServiceUnavailable)
 	text := s.log.String()
-	if strings.Contains(text, word) || !strings.Contains(text, "/v1/leases/{lease}/done") {
+	if strings.Contains(text, lease) || !strings.Contains(text, "/v1/leases/{lease}/done") {
 		t.Errorf("the log: %s", text)
 	}
 }
 
-// One token's requests that wait must leave room for those of others.
-func TestOneTokenDoesNotWaitForAll(t *testing.T) {
+// The waiting requests of one token leave room for other tokens.
+func TestWaitingRequestsAreShared(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, fakeRedis(t), func(c *service.Config) { c.Limits.MaxWaiting = 10 })
+	s := newEnv(t, fakeRedis(t), func(c *service.Config) { c.Limits.MaxWaiting = 10 })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	answers := make(chan int, 20)
+	responses := make(chan int, 20)
 	hold := func(secret string) {
 		before := s.service.Waiting()
 		go func() {
 			r, err := s.try(ctx, secret, "POST", "/v1/take", `{"queues": ["email:x"], "wait": "1m"}`)
 			if err == nil {
-				answers <- r.status
+				responses <- r.status
 			}
 		}()
-		proctest.Eventually(t, "an answer, or one more that waits", func() bool { return s.service.Waiting() > before || len(answers) > 0 })
+		proctest.Eventually(t, "a response or another waiting request", func() bool { return s.service.Waiting() > before || len(responses) > 0 })
 	}
 	for range 5 {
 		hold(all)
@@ -137,7 +134,7 @@ func TestOneTokenDoesNotWaitForAll(t *testing.T) {
 	}
 	hold(email)
 	hold(email)
-	if len(answers) > 0 {
-		t.Errorf("the other token was answered with %d", <-answers)
+	if len(responses) > 0 {
+		t.Errorf("the other token got status %d", <-responses)
 	}
 }

@@ -12,34 +12,34 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/service"
-	"github.com/asynq-go/asynq/x/service/tasks"
+	"github.com/asynq-go/asynq/x/tasks"
 )
 
-// ledger is what workers of several kinds did with the tasks of a queue in which one at a time may run.
+// ledger records the attempts of a queue in which one task may run at a time.
 type ledger struct {
 	t  *testing.T
 	mu sync.Mutex
 
-	busy  string         // who is at work; "": nobody
-	tries map[int]int    // by task
-	done  []int          // in this order
-	by    map[string]int // how many attempts each kind of worker had
+	busy  string         // active worker kind; empty if none
+	tries map[int]int    // attempts by task
+	done  []int          // completed tasks, in order
+	by    map[string]int // attempts by worker kind
 }
 
-var errFirst = errors.New("not at the first attempt")
+var errFirst = errors.New("first attempt fails")
 
-// attempt is one of a worker. Two of them fail at first.
+// attempt records an attempt. The first attempts of some tasks fail.
 func (l *ledger) attempt(who string, task int) error {
 	l.mu.Lock()
 	if l.busy != "" {
-		l.t.Errorf("%s begins task %d while %s is at work", who, task, l.busy)
+		l.t.Errorf("%s starts task %d while %s is active", who, task, l.busy)
 	}
 	l.busy = who
 	l.tries[task]++
 	l.by[who]++
 	fails := task%20 == 3 && l.tries[task] == 1
 	l.mu.Unlock()
-	<-time.After(time.Millisecond) // the work, with which others would overlap
+	<-time.After(time.Millisecond) // time for others to overlap
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.busy = ""
@@ -50,12 +50,12 @@ func (l *ledger) attempt(who string, task int) error {
 	return nil
 }
 
-// Workers over HTTP, of the Go SDK and plain servers share queues in which one task runs at a time, in order or not: it is one at a time
-// for all of them together.
-func TestWorkersOfAllKinds(t *testing.T) {
+// Workers over HTTP, of the Go SDK and plain servers share queues that run one task at a time,
+// ordered or not. The limit applies to all of them together.
+func TestMixedWorkers(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
 		const n = 40
-		s := newSite(t, opt, func(c *service.Config) {
+		s := newEnv(t, opt, func(c *service.Config) {
 			c.Queues = map[string]service.QueueConfig{"serial": {MaxRun: 1}, "strict": {InOrder: true}}
 		})
 		books := make(map[string]*ledger)
@@ -80,16 +80,16 @@ func TestWorkersOfAllKinds(t *testing.T) {
 
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		// The tasks have one type, and an SDK's table has each name once: so there is a worker for each queue.
+		// The tasks have one type, and a table has each type once, so each queue has a worker.
 		for queue, limit := range map[string]tasks.Option{"serial": tasks.MaxRun(1), "strict": tasks.InOrder()} {
 			w, err := tasks.Start(ctx, opt, tasks.Table{tasks.Handle("t", handler("sdk"), tasks.Queue(queue), limit, tasks.RetryDelay(soon))}, tasks.Configure(quiet))
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(w.Wait) // ctx has ended by then
+			t.Cleanup(w.Wait) // ctx is done by then
 		}
 		cfg := asynq.Config{
-			Queues: map[string]int{"serial": 1, "strict": 1}, QueueConcurrency: map[string]int{"serial": 1, "strict": asynq.InOrder},
+			Queues: map[string]int{"serial": 1, "strict": 1}, QueueConfigs: map[string]asynq.QueueConfig{"serial": {Concurrency: 1}, "strict": {Ordered: true}},
 			RetryDelayFunc: func(n int, err error, _ *asynq.Task) time.Duration { return soon(n, err) },
 		}
 		quiet(&cfg)
@@ -119,10 +119,10 @@ func TestWorkersOfAllKinds(t *testing.T) {
 		for queue, book := range books {
 			book.mu.Lock()
 			if sorted := slices.Sorted(slices.Values(book.done)); len(slices.Compact(sorted)) != n || len(book.done) != n {
-				t.Errorf("%s: %d tasks were done: %v", queue, len(book.done), book.done)
+				t.Errorf("%s: %d tasks completed: %v", queue, len(book.done), book.done)
 			}
 			if queue == "strict" && !slices.IsSorted(book.done) {
-				t.Errorf("they were done in the order %v", book.done)
+				t.Errorf("completed in the order %v", book.done)
 			}
 			for task, tries := range book.tries {
 				want := 1
@@ -139,12 +139,12 @@ func TestWorkersOfAllKinds(t *testing.T) {
 	})
 }
 
-// workOverHTTP takes and settles tasks until ctx ends.
-func (s *site) workOverHTTP(ctx context.Context, books map[string]*ledger) {
+// workOverHTTP takes and settles tasks until ctx is done.
+func (s *env) workOverHTTP(ctx context.Context, books map[string]*ledger) {
 	for ctx.Err() == nil {
 		r, err := s.try(ctx, all, "POST", "/v1/take", `{"queues":["serial","strict"],"n":5,"wait":"1s"}`)
 		if err != nil {
-			continue // ctx has ended, or else this shows in what is not done
+			continue // ctx is done; other errors leave tasks undone
 		}
 		for i := range r.list("tasks") {
 			number, _ := r.get("tasks", i, "payload").(float64)
@@ -152,9 +152,9 @@ func (s *site) workOverHTTP(ctx context.Context, books map[string]*ledger) {
 			if err := books[r.str("tasks", i, "queue")].attempt("http", int(number)); err != nil {
 				outcome, body = "fail", `{"error":"x","retry_in":"1s"}`
 			}
-			answer, err := s.try(context.WithoutCancel(ctx), all, "POST", "/v1/leases/"+r.str("tasks", i, "lease")+"/"+outcome, body)
-			if err != nil || answer.status != 200 {
-				s.t.Errorf("settle: %v: %s", err, answer.body)
+			response, err := s.try(context.WithoutCancel(ctx), all, "POST", "/v1/leases/"+r.str("tasks", i, "lease")+"/"+outcome, body)
+			if err != nil || response.status != 200 {
+				s.t.Errorf("settle: %v: %s", err, response.body)
 			}
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Run starts the service, listens on Config.Listen, and shuts down when ctx ends, within Limits.ShutdownTimeout. The error is nil after an
-// orderly end.
+// Run starts the service, listens on Config.Listen, and shuts down when ctx is done, within
+// Limits.ShutdownTimeout. It returns nil after a complete shutdown.
 func (s *Service) Run(ctx context.Context) error {
 	l, err := net.Listen("tcp", or(s.settings.Load().cfg.Listen, defaultListen))
 	if err != nil {
@@ -21,14 +21,14 @@ func (s *Service) Run(ctx context.Context) error {
 	return s.RunOn(ctx, l)
 }
 
-// RunOn is Run on a listener, which it closes.
+// RunOn is like Run with an existing listener, which it closes.
 func (s *Service) RunOn(ctx context.Context, l net.Listener) error {
 	if err := s.Start(); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
-	s.log.Info("service listens", "address", l.Addr().String(), "tls", s.tls.Load() != nil)
+	s.log.Info("service listening", "address", l.Addr().String(), "tls", s.tls.Load() != nil)
 	var failed error
 	select {
 	case failed = <-ended:
@@ -39,10 +39,11 @@ func (s *Service) RunOn(ctx context.Context, l net.Listener) error {
 	return errors.Join(failed, s.Shutdown(last))
 }
 
-// ListenAndServe is Run until Shutdown is called.
+// ListenAndServe is like Run, but runs until Shutdown is called.
 func (s *Service) ListenAndServe() error { return s.Run(context.Background()) }
 
-// Serve answers on a listener, with TLS if the configuration says so, until Shutdown; it returns nil then. Call Start before.
+// Serve serves requests on a listener, with TLS if configured, until Shutdown; it then returns nil.
+// Call Start first.
 func (s *Service) Serve(l net.Listener) error {
 	if config := s.tls.Load(); config != nil {
 		l = tls.NewListener(l, &tls.Config{
@@ -50,8 +51,8 @@ func (s *Service) Serve(l net.Listener) error {
 			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.tls.Load(), nil },
 		})
 	}
-	// There is no timeout for answers: they may have to wait, and each waits only for so long. Those for
-	// reading bodies and writing answers are Call's.
+	// There is no write timeout, because requests may wait, each for a limited time. Call sets the
+	// deadlines for reading bodies and writing responses.
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),

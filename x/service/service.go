@@ -22,30 +22,30 @@ import (
 	"github.com/asynq-go/asynq/x/web"
 )
 
-// ErrClosed is returned by methods of a Service that was shut down.
-var ErrClosed = errors.New("service: it was shut down: make a new one")
+// ErrClosed is returned by the methods of a Service after Shutdown.
+var ErrClosed = errors.New("service: shut down: create a new one")
 
-// Service is the queue service: an http.Handler and what runs behind it. It is safe for concurrent use.
+// Service is the queue service. It is an http.Handler, and safe for concurrent use.
 type Service struct {
-	log       *slog.Logger
-	client    *asynq.Client
-	inspector *asynq.Inspector
-	taker     *asynq.Taker
-	redis     redis.UniversalClient
-	owned     bool
-	api       *api.API
-	leases    *lease.API
-	keeper    *keeper
-	mux       *http.ServeMux
-	patterns  []string // of the mux
-	ui        *web.Handler
+	log        *slog.Logger
+	client     *asynq.Client
+	inspector  *asynq.Inspector
+	receiver   *asynq.Receiver
+	redis      redis.UniversalClient
+	owned      bool
+	api        *api.API
+	leases     *lease.API
+	maintainer *maintainer
+	mux        *http.ServeMux
+	patterns   []string // registered with the mux, for tests
+	ui         *web.Handler
 
 	bodyTimeout atomic.Int64 // in ns
 
 	settings atomic.Pointer[settings]
 	tls      atomic.Pointer[tls.Config]
 
-	mu      sync.Mutex // held through start, reload and shutdown
+	mu      sync.Mutex // held during start, reload and shutdown
 	state   atomic.Int32
 	ended   context.Context
 	end     context.CancelFunc
@@ -58,27 +58,28 @@ const (
 	stateClosed
 )
 
-// settings are what Reload changes.
+// settings holds what Reload changes.
 type settings struct {
 	cfg   Config
 	rules *api.Rules
 	ring  *auth.Keyring
 }
 
-// New makes a Service. It fails if Config.Check does, if a certificate cannot be read, or if no connection can be made of the
-// RedisConnOpt; whether Redis answers is not known before /readyz is asked.
+// New returns a Service. It returns an error if Config.Check does, a certificate cannot be read, or
+// the RedisConnOpt is not supported. It does not connect to Redis; /readyz reports whether Redis is
+// reachable.
 func New(cfg Config) (*Service, error) {
 	next, tlsConfig, err := prepare(cfg, nil)
 	if err != nil {
 		return nil, err
 	}
-	client, namespace, owned, err := asynq.ConnectRedis(cfg.RedisConnOpt)
+	conn, err := asynq.ConnectRedis(cfg.RedisConnOpt)
 	if err != nil {
 		return nil, fmt.Errorf("service: %w", err)
 	}
-	shared := asynq.WithNamespace(asynq.SharedRedisClient(client), namespace)
+	shared := conn.Shared()
 	s := &Service{
-		log: cfg.Logger, client: asynq.NewClient(shared), inspector: asynq.NewInspector(shared), redis: client, owned: owned,
+		log: cfg.Logger, client: asynq.NewClient(shared), inspector: asynq.NewInspector(shared), redis: conn.Client, owned: conn.Owned,
 		mux: http.NewServeMux(),
 	}
 	if s.log == nil {
@@ -89,15 +90,15 @@ func New(cfg Config) (*Service, error) {
 	s.settings.Store(next)
 	s.tls.Store(tlsConfig)
 	weights, limits := queueSettings(&cfg, nil)
-	s.taker = asynq.NewTaker(cfg.RedisConnOpt, asynq.TakerConfig{
-		Queues: weights, QueueConcurrency: limits, LeaseDuration: cfg.Limits.LeaseDuration,
+	s.receiver = asynq.NewReceiver(cfg.RedisConnOpt, asynq.ReceiverConfig{
+		Queues: weights, QueueConfigs: limits, LeaseDuration: cfg.Limits.LeaseDuration,
 		Logger: asynq.NewSlogLogger(s.log), LogLevel: asynq.InfoLevel,
 	})
-	s.keeper = newKeeper(s)
+	s.maintainer = newMaintainer(s)
 	s.api = api.New(api.Config{
-		Client: s.client, Inspector: s.inspector, Log: s.log, Touch: s.keeper.touch, Ended: s.ended,
+		Client: s.client, Inspector: s.inspector, Log: s.log, Touch: s.maintainer.touch, Ended: s.ended,
 	})
-	s.leases = lease.New(lease.Config{Taker: s.taker, API: s.api})
+	s.leases = lease.New(lease.Config{Receiver: s.receiver, API: s.api})
 	s.routes(&cfg)
 	if cfg.UI != nil {
 		opts := cfg.ui(shared)
@@ -107,7 +108,7 @@ func New(cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// prepare checks a configuration, and reads what it names.
+// prepare validates a configuration and reads its files.
 func prepare(cfg Config, before *auth.Keyring) (*settings, *tls.Config, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, nil, err
@@ -123,7 +124,7 @@ func prepare(cfg Config, before *auth.Keyring) (*settings, *tls.Config, error) {
 	return &settings{cfg: cfg, rules: cfg.rules(), ring: ring}, tlsConfig, nil
 }
 
-// routes says who answers what.
+// routes registers the handlers.
 func (s *Service) routes(cfg *Config) {
 	for _, r := range append(s.api.Routes(), s.leases.Routes()...) {
 		s.handle(r.Pattern, s.guarded(r))
@@ -133,17 +134,17 @@ func (s *Service) routes(cfg *Config) {
 		registry.MustRegister(metrics.NewCollector(s.inspector, metrics.CollectorOptions{}))
 		handler := metrics.Handler(s.inspector, registry)
 		s.handle("GET /metrics", s.guarded(api.Route{Scope: auth.Read, Handler: func(c *api.Call) error {
-			if !c.Who.SeesAll() {
-				return api.Problemf(http.StatusForbidden, api.KindForbidden, `metrics are about all queues: the token %q is not good for "*"`, c.Who.Name)
+			if !c.Who.HasFullAccess() {
+				return api.Problemf(http.StatusForbidden, api.KindForbidden, `metrics cover all queues: the token %q has no access to "*"`, c.Who.Name)
 			}
 			handler.ServeHTTP(c.W, c.R)
 			return nil
 		}}))
 	}
-	s.handle("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	s.handle("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { respond(w, http.StatusOK, "ok") })
 	s.handle("GET /readyz", s.ready)
 	s.handle("GET /openapi.json", api.OpenAPI)
-	s.mux.HandleFunc("/", s.missing)
+	s.mux.HandleFunc("/", s.notFound)
 }
 
 func (s *Service) handle(pattern string, handler http.HandlerFunc) {
@@ -151,40 +152,52 @@ func (s *Service) handle(pattern string, handler http.HandlerFunc) {
 	s.mux.HandleFunc(pattern, handler)
 }
 
-// bodyTimeout is how long a client may take to send a body. When all of it has come, net/http lifts the deadline, and requests may wait.
+// bodyTimeout is how long a client may take to send a body. When the whole body has been read,
+// net/http clears the deadline, so that requests may wait.
 const bodyTimeout = 30 * time.Second
 
-// ServeHTTP answers a request. Before Start and after Shutdown it answers that the service is not available.
+// ServeHTTP handles a request. Before Start and after Shutdown it responds with status 503.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
-		// Also where nobody reads the body, as without a token: net/http reads the rest of it before it answers, for any time.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Duration(s.bodyTimeout.Load()))) // a recorder of tests has none
+		// Set it even if no handler reads the body: net/http reads the rest of it before it
+		// responds, without a limit of its own.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Duration(s.bodyTimeout.Load()))) // httptest.ResponseRecorder does not support it
 	}
 	s.mux.ServeHTTP(w, r)
 }
 
-// Start lets the service work, and returns at once. It fails if the service was started before, and with ErrClosed after Shutdown. Who
-// calls Run or ListenAndServe need not.
+// SignInPath returns the path and query of a new sign-in link of the web UI, such as
+// "/ui/?token=…". See web.Handler.SignInPath. It is empty if there is no web UI or sign-in is
+// disabled.
+func (s *Service) SignInPath() string {
+	if s.ui == nil {
+		return ""
+	}
+	return s.ui.SignInPath()
+}
+
+// Start starts the service and returns immediately. It returns an error if the service is running,
+// and ErrClosed after Shutdown. Run and ListenAndServe call it.
 func (s *Service) Start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch s.state.Load() {
 	case stateActive:
-		return errors.New("service: it is already running")
+		return errors.New("service: already running")
 	case stateClosed:
 		return ErrClosed
 	}
-	if err := s.taker.Start(); err != nil {
+	if err := s.receiver.Start(); err != nil {
 		return fmt.Errorf("service: %w", err)
 	}
-	s.keeper.start()
+	s.maintainer.start()
 	s.state.Store(stateActive)
 	return nil
 }
 
-// Reload puts another configuration in the place of the one at work: queues, tokens, limits and certificates. Requests that wait go on
-// waiting, leases stay, and nothing changes if there is an error. The Redis connection, Listen, LeaseDuration, NoMetrics, Logger and UI
-// stay as they were.
+// Reload replaces queues, tokens, limits and certificates. Waiting requests and leases are not
+// affected. If it returns an error, nothing changes. The Redis connection, Listen, LeaseDuration,
+// NoMetrics, Logger and UI keep their values.
 func (s *Service) Reload(cfg Config) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +209,7 @@ func (s *Service) Reload(cfg Config) error {
 		cfg.RedisConnOpt = before.cfg.RedisConnOpt
 	}
 	if (before.cfg.TLS.CertFile == "") != (cfg.TLS.CertFile == "") {
-		return errors.New("service: TLS cannot be turned on or off by a reload: start the service anew")
+		return errors.New("service: a reload cannot enable or disable TLS: restart the service")
 	}
 	next, tlsConfig, err := prepare(cfg, before.ring)
 	if err != nil {
@@ -204,35 +217,36 @@ func (s *Service) Reload(cfg Config) error {
 	}
 	s.settings.Store(next)
 	s.tls.Store(tlsConfig)
-	if err := s.keeper.apply(); err != nil {
+	if err := s.maintainer.apply(); err != nil {
 		return fmt.Errorf("service: %w", err)
 	}
 	s.log.Info("configuration reloaded", "queues", len(cfg.Queues), "tokens", len(cfg.Tokens))
 	return nil
 }
 
-// Shutdown ends the service: requests that wait are answered at once, with no tasks; those at work go on until ctx ends; outcomes on
-// their way get to Redis. Leases stay with their workers, for another instance to extend and settle. It may be called more than once.
+// Shutdown stops the service: waiting requests return immediately without tasks, active requests
+// may finish until ctx is done, and settlements in progress reach Redis. Leases remain valid:
+// workers can extend and settle them at another instance. Calling Shutdown again is a no-op.
 func (s *Service) Shutdown(ctx context.Context) error {
-	s.end() // first of all: a reload may hold the lock
+	s.end() // before locking: a reload may hold the lock
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.state.Swap(stateClosed)
 	if before == stateClosed {
 		return nil
 	}
-	s.log.Info("service shuts down")
+	s.log.Info("service shutting down")
 	var errs []error
 	for _, server := range s.servers {
 		if err := server.Shutdown(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("service: requests were cut off: %w", err), server.Close())
+			errs = append(errs, fmt.Errorf("service: active requests aborted: %w", err), server.Close())
 		}
 	}
 	s.api.Drain(ctx)
-	s.keeper.stop()
+	s.maintainer.stop()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	errs = append(errs, s.taker.ShutdownContext(last))
+	errs = append(errs, s.receiver.ShutdownContext(last))
 	if s.ui != nil {
 		errs = append(errs, s.ui.Close())
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
-// Names may hold anything that is UTF-8.
-func TestStrangeNames(t *testing.T) {
+// Names may contain any UTF-8 text.
+func TestUnusualNames(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, nil)
+		s := newEnv(t, opt, nil)
 		for _, name := range []string{"..", ".", "a/../b", "a//b", "%2F", "ü ?#&=+", "{x}:y", "a\x00b\n", `"\`, "tasks/1/run", "a\u2028"} {
 			body := `{"type":` + quote(name) + `,"id":` + quote(name) + `,"process_in":"1h"}`
 			r := s.call("POST", "/v1/tasks", body).want(201)
@@ -27,11 +27,11 @@ func TestStrangeNames(t *testing.T) {
 			if got := s.call("GET", path, "").want(200); got.str("task", "id") != name || got.str("task", "queue") != name {
 				t.Errorf("%q: %s", name, got.body)
 			}
-			if name != ".." && name != "." { // which clients resolve
+			if name != ".." && name != "." { // clients resolve these
 				s.call("GET", r.header.Get("Location"), "").want(200)
 			}
 			s.call("POST", path+"/run", "").want(204)
-			leases, ids := s.take2(name)
+			leases, ids := s.takeEscaped(name)
 			if len(ids) != 1 || ids[0] != name {
 				t.Fatalf("%q: took %q", name, ids)
 			}
@@ -49,7 +49,7 @@ func TestStrangeNames(t *testing.T) {
 	})
 }
 
-func (s *site) take2(queue string) (leases, ids []string) {
+func (s *env) takeEscaped(queue string) (leases, ids []string) {
 	s.t.Helper()
 	r := s.call("POST", "/v1/take", `{"queues":[`+quote(queue)+`],"wait":"5s"}`).want(200)
 	for i := range r.list("tasks") {
@@ -58,7 +58,7 @@ func (s *site) take2(queue string) (leases, ids []string) {
 	return leases, ids
 }
 
-// escape escapes all of a name, dots included: clients resolve ".." in paths.
+// escape escapes a name, including dots: clients resolve ".." in paths.
 func escape(name string) string {
 	switch name {
 	case ".":
@@ -69,11 +69,11 @@ func escape(name string) string {
 	return url.PathEscape(name)
 }
 
-// A Redis that fails for a moment is no fault of the task's: the client must try again.
+// A temporary Redis error is reported as such, not as an error of the task.
 func TestChangeWhileRedisFails(t *testing.T) {
 	t.Parallel()
 	redis := miniredis.RunT(t)
-	s := newSite(t, asynq.RedisClientOpt{Addr: redis.Addr()}, nil)
+	s := newEnv(t, asynq.RedisClientOpt{Addr: redis.Addr()}, nil)
 	s.call("POST", "/v1/tasks", `{"type":"q","id":"the-task"}`).want(201)
 	var failed atomic.Bool
 	redis.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
@@ -90,7 +90,7 @@ func TestChangeWhileRedisFails(t *testing.T) {
 
 func TestChangeTasks(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, nil)
+		s := newEnv(t, opt, nil)
 		s.enqueue("q", 2, `,"process_in":"1h"`)
 		s.call("POST", "/v1/queues/q/tasks/1/reschedule", `{"in":"30m"}`).want(204)
 		at, _ := time.Parse(time.RFC3339, s.call("GET", "/v1/queues/q/tasks/1", "").want(200).str("task", "next_process_at"))
@@ -111,15 +111,15 @@ func TestChangeTasks(t *testing.T) {
 		s.call("POST", "/v1/queues/q/pause", "").want(204)
 		s.call("POST", "/v1/queues/q/pause", "").want(204)
 		if l, _ := s.take("q", 1, "100ms"); len(l) != 0 {
-			t.Error("took a task of a paused queue")
+			t.Error("took a task from a paused queue")
 		}
 		if got := s.call("GET", "/v1/queues/q", "").want(200).get("queue", "paused"); got != true {
 			t.Errorf("paused %v", got)
 		}
 		s.call("POST", "/v1/queues/q/resume", "").want(204)
 		s.call("POST", "/v1/queues/q/resume", "").want(204)
-		if l, _ := s.take("q", 1, "10s"); len(l) != 1 {
-			t.Error("took nothing of a queue that goes on")
+		if l, _ := s.take("q", 1, "50s"); len(l) != 1 {
+			t.Error("took no task from a resumed queue")
 		}
 		s.call("POST", "/v1/queues/nowhere/pause", "").problem(404, "queue-not-found")
 	})
@@ -127,51 +127,89 @@ func TestChangeTasks(t *testing.T) {
 
 func TestWaitForResult(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, nil)
+		s := newEnv(t, opt, nil)
 		s.enqueue("kept", 1, `,"retention":"1h"`)
 		s.enqueue("dropped", 1, "")
 		s.enqueue("failed", 1, "")
 		s.enqueue("slow", 1, "")
 		var group sync.WaitGroup
-		for range 3 { // several may wait for one
+		for range 3 { // several waiters for one task
 			group.Go(func() {
 				if r := s.call("GET", "/v1/queues/kept/tasks/1?wait=20s", "").want(200); r.str("task", "state") != "completed" || r.get("task", "result") != 42.0 {
-					t.Errorf("answer: %s", r.body)
+					t.Errorf("response: %s", r.body)
 				}
 			})
 		}
 		group.Go(func() { s.call("GET", "/v1/queues/dropped/tasks/1?wait=20s", "").problem(410, "task-gone") })
 		group.Go(func() {
 			if r := s.call("GET", "/v1/queues/failed/tasks/1?wait=20s", "").want(200); r.str("task", "state") != "archived" {
-				t.Errorf("answer: %s", r.body)
+				t.Errorf("response: %s", r.body)
 			}
 		})
 		group.Go(func() {
 			if r := s.call("GET", "/v1/queues/slow/tasks/1?wait=10ms", "").want(200); r.str("task", "state") != "pending" {
-				t.Errorf("answer: %s", r.body)
+				t.Errorf("response: %s", r.body)
 			}
 		})
 		proctest.Eventually(t, "requests to wait", func() bool { return s.service.Waiting() >= 5 })
 		for queue, outcome := range map[string]string{"kept": `done`, "dropped": `done`, "failed": `fail`} {
-			l, _ := s.take(queue, 1, "10s")
+			l, _ := s.take(queue, 1, "50s")
 			body := map[string]string{"done": `{"result":42}`, "fail": `{"error":"no","skip_retry":true}`}[outcome]
 			s.call("POST", "/v1/leases/"+l[0]+"/"+outcome, body).want(200)
 		}
 		group.Wait()
-		s.call("GET", "/v1/queues/kept/tasks/1?wait=20s", "").want(200) // it has ended
+		s.call("GET", "/v1/queues/kept/tasks/1?wait=20s", "").want(200) // already ended
 		s.call("GET", "/v1/queues/dropped/tasks/1?wait=20s", "").problem(404, "task-not-found")
 		s.call("GET", "/v1/queues/kept/tasks/1?wait=x", "").problem(400, "invalid-request")
-		// What another instance settles is seen, too.
+		// A settlement by another instance is detected, too.
 		s.enqueue("kept2", 1, `,"retention":"1h"`)
 		group.Go(func() {
 			if r := s.call("GET", "/v1/queues/kept2/tasks/1?wait=20s", "").want(200); r.str("task", "state") != "completed" {
-				t.Errorf("answer: %s", r.body)
+				t.Errorf("response: %s", r.body)
 			}
 		})
 		proctest.Eventually(t, "a request to wait", func() bool { return s.service.Waiting() == 1 })
-		other := newSite(t, opt, nil)
-		l, _ := other.take("kept2", 1, "10s")
+		other := newEnv(t, opt, nil)
+		l, _ := other.take("kept2", 1, "50s")
 		other.call("POST", "/v1/leases/"+l[0]+"/done", "").want(200)
 		group.Wait()
 	})
+}
+
+// If the archive is full, archiving deletes its oldest task and requires consent.
+func TestFullArchiveRequiresConsent(t *testing.T) {
+	t.Parallel()
+	opt := fakeRedis(t)
+	s := newEnv(t, opt, nil)
+	client, inspector := asynq.NewClient(opt), asynq.NewInspector(opt)
+	defer client.Close()
+	defer inspector.Close()
+	tasks := make([]*asynq.Task, asynq.ArchiveMaxTasks)
+	for i := range tasks {
+		tasks[i] = asynq.NewTask("old", nil, asynq.Queue("q"))
+	}
+	for _, r := range client.BatchEnqueueContext(t.Context(), tasks) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	if done, err := inspector.ArchiveTasks(t.Context(), "q", asynq.TaskStatePending, asynq.TaskFilter{}); err != nil || done.Archived != len(tasks) {
+		t.Fatal(done, err)
+	}
+	if _, err := client.Enqueue(asynq.NewTask("new", nil), asynq.Queue("q"), asynq.TaskID("new")); err != nil {
+		t.Fatal(err)
+	}
+	s.call("POST", "/v1/queues/q/tasks/none/archive", "").problem(404, "task-not-found")
+	r := s.call("POST", "/v1/queues/q/tasks/new/archive", "").problem(409, "archive-full")
+	if detail := r.str("detail"); !strings.Contains(detail, "keeps the newest 10000 tasks") || !strings.Contains(detail, "?discard_oldest=true") {
+		t.Errorf("detail %q", detail)
+	}
+	s.call("POST", "/v1/queues/q/tasks/new/archive?discard_oldest=yes", "").problem(400, "invalid-request")
+	if info, err := inspector.GetTaskInfo("q", "new"); err != nil || info.State != asynq.TaskStatePending {
+		t.Errorf("the task is %+v, %v", info, err)
+	}
+	s.call("POST", "/v1/queues/q/tasks/new/archive?discard_oldest=true", "").want(204)
+	if info, err := inspector.GetTaskInfo("q", "new"); err != nil || info.State != asynq.TaskStateArchived {
+		t.Errorf("the task is %+v, %v", info, err)
+	}
 }

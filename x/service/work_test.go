@@ -17,8 +17,8 @@ import (
 	"github.com/asynq-go/asynq/x/service"
 )
 
-// enqueue puts tasks 1 to n into a queue.
-func (s *site) enqueue(queue string, n int, more string) {
+// enqueue enqueues tasks 1 to n.
+func (s *env) enqueue(queue string, n int, more string) {
 	s.t.Helper()
 	var tasks []string
 	for i := range n {
@@ -30,8 +30,8 @@ func (s *site) enqueue(queue string, n int, more string) {
 	}
 }
 
-// take takes tasks, and returns their leases and IDs.
-func (s *site) take(queue string, n int, wait string) (leases, ids []string) {
+// take takes tasks and returns their leases and IDs.
+func (s *env) take(queue string, n int, wait string) (leases, ids []string) {
 	s.t.Helper()
 	r := s.call("POST", "/v1/take", fmt.Sprintf(`{"queues":[%q],"n":%d,"wait":%q}`, queue, n, wait)).want(200)
 	for i := range r.list("tasks") {
@@ -40,20 +40,20 @@ func (s *site) take(queue string, n int, wait string) (leases, ids []string) {
 	return leases, ids
 }
 
-// takeAll takes until there are n tasks.
-func (s *site) takeAll(queue string, n int) (leases, ids []string) {
+// takeAll takes n tasks.
+func (s *env) takeAll(queue string, n int) (leases, ids []string) {
 	s.t.Helper()
 	for len(leases) < n {
 		l, i := s.take(queue, min(n-len(leases), 100), "10s")
 		if len(l) == 0 {
-			s.t.Fatalf("only %d of %d tasks came", len(leases), n)
+			s.t.Fatalf("only %d of %d tasks were delivered", len(leases), n)
 		}
 		leases, ids = append(leases, l...), append(ids, i...)
 	}
 	return leases, ids
 }
 
-func (s *site) state(queue, id string) string {
+func (s *env) state(queue, id string) string {
 	s.t.Helper()
 	info, err := s.inspector().GetTaskInfo(queue, id)
 	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
@@ -67,22 +67,23 @@ func (s *site) state(queue, id string) string {
 
 func TestTakeAndSettle(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, nil)
+		s := newEnv(t, opt, nil)
 		s.call("POST", "/v1/tasks", `{"type":"t","id":"1","payload":{"a": 1},"headers":{"h":"v"},"max_retry":4,"timeout":"1h","retention":"1h"}`).want(201)
 		before := time.Now()
 		r := s.call("POST", "/v1/take", `{"queues":["t"],"worker":"w"}`).want(200)
+		taken := time.Now()
 		for field, want := range map[string]any{"queue": "t", "id": "1", "type": "t", "attempt": 1.0, "max_retry": 4.0} {
 			if got := r.get("tasks", 0, field); got != want {
 				t.Errorf("%s is %v, want %v", field, got, want)
 			}
 		}
 		if !strings.Contains(string(r.body), `"payload":{"a": 1},"headers":{"h":"v"}`) {
-			t.Errorf("answer: %s", r.body)
+			t.Errorf("response: %s", r.body)
 		}
 		for field, after := range map[string]time.Duration{"deadline": time.Hour, "lease_expires_at": 30 * time.Second} {
 			at, err := time.Parse(time.RFC3339, r.str("tasks", 0, field))
-			if d := at.Sub(before); err != nil || d < after-2*time.Second || d > after+10*time.Second {
-				t.Errorf("%s is in %v, want %v: %v", field, d, after, err)
+			if err != nil || at.Sub(before) < after-2*time.Second || at.Sub(taken) > after+2*time.Second {
+				t.Errorf("%s is in %v, want %v: %v", field, at.Sub(before), after, err)
 			}
 		}
 		lease := r.str("tasks", 0, "lease")
@@ -90,7 +91,7 @@ func TestTakeAndSettle(t *testing.T) {
 		if got := s.state("t", "1"); got != "active" {
 			t.Errorf("state %s", got)
 		}
-		// Again, and otherwise: the first one counts.
+		// The first outcome counts; later ones change nothing.
 		s.call("POST", "/v1/leases/"+lease+"/done", `{"result":{"b": 2}}`).want(200)
 		s.call("POST", "/v1/leases/"+lease+"/done", `{"result":3}`).want(200)
 		s.call("POST", "/v1/leases/"+lease+"/fail", `{"error":"late"}`).want(200)
@@ -109,7 +110,7 @@ func TestTakeAndSettle(t *testing.T) {
 
 func TestSettleMany(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, nil)
+		s := newEnv(t, opt, nil)
 		s.enqueue("q", 6, `,"max_retry":5`)
 		l, ids := s.takeAll("q", 6)
 		if fmt.Sprint(ids) != "[1 2 3 4 5 6]" {
@@ -148,9 +149,9 @@ func TestSettleMany(t *testing.T) {
 		if d := time.Until(at); task.str("task", "last_error") != "later" || d < 50*time.Minute || d > 61*time.Minute {
 			t.Errorf("task 2, in %v: %s", d, task.body)
 		}
-		_, ids = s.take("q", 1, "5s")
+		_, ids = s.take("q", 1, "50s")
 		if fmt.Sprint(ids) != "[4]" {
-			t.Errorf("after the release came %v", ids)
+			t.Errorf("took %v after the release", ids)
 		}
 		x := s.call("POST", "/v1/leases/extend", `{"leases":["`+l[4]+`","x","`+l[0]+`"]}`).want(200)
 		if x.get("results", 0, "problem") != nil || x.get("results", 1, "problem") == nil || x.str("results", 2, "problem", "type") != "urn:asynq:problem:lease-lost" {
@@ -161,9 +162,9 @@ func TestSettleMany(t *testing.T) {
 
 func TestTakeWaits(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, nil)
+		s := newEnv(t, opt, nil)
 		if l, _ := s.take("q", 1, "0s"); len(l) != 0 {
-			t.Errorf("took %v of nothing", l)
+			t.Errorf("took %v from an empty queue", l)
 		}
 		got := make(chan *reply, 1)
 		go func() {
@@ -176,7 +177,7 @@ func TestTakeWaits(t *testing.T) {
 		proctest.Eventually(t, "a request to wait", func() bool { return s.service.Waiting() == 1 })
 		s.enqueue("q", 1, "")
 		if r := <-got; len(r.want(200).list("tasks")) != 1 {
-			t.Errorf("answer: %s", r.body)
+			t.Errorf("response: %s", r.body)
 		}
 		s.enqueue("q2", 1, "")
 		proctest.Eventually(t, "a take that does not wait to get a task", func() bool {
@@ -186,10 +187,10 @@ func TestTakeWaits(t *testing.T) {
 	})
 }
 
-// A client that hangs up gets no task: what comes goes to the next one, in order.
-func TestTakersThatLeave(t *testing.T) {
+// A client that disconnects receives no task: the next worker receives it, in order.
+func TestDisconnectWhileWaiting(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, nil)
+		s := newEnv(t, opt, nil)
 		for round := range 5 {
 			queue := fmt.Sprintf("q%d", round)
 			var group sync.WaitGroup
@@ -200,33 +201,33 @@ func TestTakersThatLeave(t *testing.T) {
 			proctest.Eventually(t, "requests to wait", func() bool { return s.service.Waiting() == 4 })
 			cancel()
 			group.Wait()
-			// What is written to a connection before the service has heard of its end is delivered, as far as anybody can tell, and held
-			// until its lease ends. So the tasks come when it has heard.
-			proctest.Eventually(t, "the service to hear that they are gone", func() bool { return s.service.Waiting() == 0 })
+			// A task that is written before the service detects the disconnect counts as delivered
+			// and stays leased, so enqueue only afterwards.
+			proctest.Eventually(t, "the service to detect the disconnect", func() bool { return s.service.Waiting() == 0 })
 			s.enqueue(queue, 5, "")
 			if _, ids := s.takeAll(queue, 5); fmt.Sprint(ids) != "[1 2 3 4 5]" {
 				t.Fatalf("order: %v", ids)
 			}
-			proctest.Eventually(t, "nobody to wait", func() bool { return s.service.Waiting() == 0 })
+			proctest.Eventually(t, "no waiting requests", func() bool { return s.service.Waiting() == 0 })
 		}
 	})
 }
 
-// brokenWriter is a client whose connection breaks when it is written to.
+// brokenWriter is a client whose connection fails on Write.
 type brokenWriter struct{ http.ResponseWriter }
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-// silentWriter takes what is written, and breaks when it is to be sent.
+// silentWriter is a client whose connection fails on Flush.
 type silentWriter struct{ http.ResponseWriter }
 
 func (silentWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (silentWriter) FlushError() error           { return errors.New("broken pipe") }
 
-// What cannot be written goes back to the front of its queue, in order, and counts as no attempt.
-func TestUndeliveredTasksGoBack(t *testing.T) {
+// Undelivered tasks return to the front of their queue, in order, without counting an attempt.
+func TestUndeliveredTasksReturn(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, nil)
+		s := newEnv(t, opt, nil)
 		for i, w := range []http.ResponseWriter{brokenWriter{httptest.NewRecorder()}, silentWriter{httptest.NewRecorder()}} {
 			queue := fmt.Sprint("q", i)
 			s.enqueue(queue, 5, "")
@@ -238,17 +239,17 @@ func TestUndeliveredTasksGoBack(t *testing.T) {
 			}
 		}
 		if n := strings.Count(s.log.String(), "worker=fragile"); n != 2 {
-			t.Errorf("logged %d times that a worker has gone, want twice", n)
+			t.Errorf("%d log entries, want 2", n)
 		}
 	})
 }
 
 func TestMaxRun(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, func(c *service.Config) { c.Queues = map[string]service.QueueConfig{"q": {MaxRun: 1}} })
+		s := newEnv(t, opt, func(c *service.Config) { c.Queues = map[string]service.QueueConfig{"q": {MaxRun: 1}} })
 		s.enqueue("q", 3, "")
 		for want := 1; want <= 3; want++ {
-			l, ids := s.take("q", 3, "10s")
+			l, ids := s.take("q", 3, "50s")
 			if len(ids) != 1 || ids[0] != fmt.Sprint(want) {
 				t.Fatalf("took %v, want only task %d", ids, want)
 			}
@@ -263,22 +264,22 @@ func TestMaxRun(t *testing.T) {
 	})
 }
 
-// In a queue with in_order nothing overtakes a task that waits for its retry.
+// In a queue with in_order, no task overtakes one that waits for its retry.
 func TestInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, func(c *service.Config) { c.Queues = map[string]service.QueueConfig{"q": {InOrder: true}} })
+		s := newEnv(t, opt, func(c *service.Config) { c.Queues = map[string]service.QueueConfig{"q": {InOrder: true}} })
 		s.enqueue("q", 2, "")
-		l, ids := s.take("q", 2, "10s")
+		l, ids := s.take("q", 2, "50s")
 		if len(ids) != 1 || ids[0] != "1" {
 			t.Fatalf("took %v, want only task 1", ids)
 		}
 		s.call("POST", "/v1/leases/"+l[0]+"/fail", `{"error":"x","retry_in":"1h"}`).want(200)
 		if _, more := s.take("q", 2, "60ms"); len(more) != 0 {
-			t.Fatalf("took %v, which overtake task 1", more)
+			t.Fatalf("took %v before the retry of task 1", more)
 		}
 		s.call("POST", "/v1/queues/q/tasks/1/reschedule", `{"in":"0s"}`).want(204)
 		for _, want := range []string{"1", "2"} {
-			l, ids := s.take("q", 2, "10s")
+			l, ids := s.take("q", 2, "50s")
 			if len(ids) != 1 || ids[0] != want {
 				t.Fatalf("took %v, want only task %s", ids, want)
 			}
@@ -290,14 +291,14 @@ func TestInOrder(t *testing.T) {
 	})
 }
 
-// A lease is no instance's: another one extends and settles it.
+// Leases are not bound to an instance: another one can extend and settle them.
 func TestLeaseOfAnotherInstance(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, nil)
+		s := newEnv(t, opt, nil)
 		s.enqueue("q/ü ", 1, `,"retention":"1h"`)
-		l, _ := s.take("q/ü ", 1, "5s")
+		l, _ := s.take("q/ü ", 1, "50s")
 		s.shutdown()
-		other := newSite(t, opt, nil)
+		other := newEnv(t, opt, nil)
 		other.call("POST", "/v1/leases/"+l[0]+"/extend", "").want(200).str("lease_expires_at")
 		other.callAs(email, "POST", "/v1/leases/"+l[0]+"/done", "").problem(403, "forbidden")
 		other.call("POST", "/v1/leases/"+l[0]+"/done", `{"result_text":"x"}`).want(200)
@@ -308,16 +309,17 @@ func TestLeaseOfAnotherInstance(t *testing.T) {
 	})
 }
 
-// A worker that is silent loses its task, also in a queue that no configuration names; so do delays end there.
-func TestSilentWorkerLosesItsTask(t *testing.T) {
+// A worker that stops extending loses its task, also in a queue that is not configured; delayed
+// tasks there are forwarded as well.
+func TestLeaseExpires(t *testing.T) {
 	t.Parallel()
 	opt := realRedis(t)
-	s := newSite(t, opt, func(c *service.Config) { c.Limits.LeaseDuration = time.Second })
+	s := newEnv(t, opt, func(c *service.Config) { c.Limits.LeaseDuration = time.Second })
 	s.enqueue("q", 1, `,"max_retry":0`)
 	s.call("POST", "/v1/tasks", `{"type":"later","process_in":"1s"}`).want(201)
-	l, _ := s.take("q", 1, "5s")
-	if _, ids := s.take("later", 1, "15s"); len(ids) != 1 {
-		t.Error("the scheduled task did not come")
+	l, _ := s.take("q", 1, "50s")
+	if _, ids := s.take("later", 1, "50s"); len(ids) != 1 {
+		t.Error("the scheduled task was not delivered")
 	}
 	proctest.Eventually(t, "the task to fail", func() bool { return s.state("q", "1") == "archived" })
 	s.call("POST", "/v1/leases/"+l[0]+"/done", "").problem(409, "lease-lost")
@@ -325,13 +327,13 @@ func TestSilentWorkerLosesItsTask(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-		s := newSite(t, opt, nil)
+		s := newEnv(t, opt, nil)
 		s.enqueue("q", 1, "")
 		s.call("POST", "/v1/queues/q/tasks/1/cancel", "").problem(409, "wrong-state")
 		s.call("POST", "/v1/queues/q/tasks/2/cancel", "").problem(404, "task-not-found")
-		l, _ := s.take("q", 1, "5s")
-		proctest.Eventually(t, "the worker to be told", func() bool {
-			s.call("POST", "/v1/queues/q/tasks/1/cancel", "").want(202) // whether anybody listens yet is not known
+		l, _ := s.take("q", 1, "50s")
+		proctest.Eventually(t, "the cancellation to arrive", func() bool {
+			s.call("POST", "/v1/queues/q/tasks/1/cancel", "").want(202) // the subscription may not be active yet
 			return s.call("POST", "/v1/leases/extend", `{"leases":["`+l[0]+`"]}`).want(200).get("results", 0, "canceled") == true
 		})
 		s.call("POST", "/v1/leases/"+l[0]+"/fail", `{"error":"canceled","skip_retry":true}`).want(200)
@@ -341,12 +343,12 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// When an attempt's time is over, its lease is not extended, but can still be settled.
+// After the deadline of an attempt, its lease cannot be extended but can be settled.
 func TestDeadlineOfAnAttempt(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, realRedis(t), nil)
+	s := newEnv(t, realRedis(t), nil)
 	s.enqueue("q", 1, `,"timeout":"1s","retention":"1h"`)
-	l, _ := s.take("q", 1, "5s")
+	l, _ := s.take("q", 1, "50s")
 	var last *reply
 	proctest.Eventually(t, "the deadline", func() bool {
 		last = s.call("POST", "/v1/leases/"+l[0]+"/extend", "")
@@ -359,9 +361,9 @@ func TestDeadlineOfAnAttempt(t *testing.T) {
 	}
 }
 
-func TestSoManyMayWait(t *testing.T) {
+func TestMaxWaiting(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, fakeRedis(t), func(c *service.Config) { c.Limits.MaxWaiting = 1 })
+	s := newEnv(t, fakeRedis(t), func(c *service.Config) { c.Limits.MaxWaiting = 1 })
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	gone := make(chan struct{})
@@ -375,13 +377,13 @@ func TestSoManyMayWait(t *testing.T) {
 	}
 	cancel()
 	<-gone
-	proctest.Eventually(t, "nobody to wait", func() bool { return s.service.Waiting() == 0 })
+	proctest.Eventually(t, "no waiting requests", func() bool { return s.service.Waiting() == 0 })
 	s.take("q", 1, "0s")
 }
 
-func TestTakeRefuses(t *testing.T) {
+func TestTakeRejectsInvalidRequests(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, fakeRedis(t), func(c *service.Config) { c.Limits.MaxBatch = 2 })
+	s := newEnv(t, fakeRedis(t), func(c *service.Config) { c.Limits.MaxBatch = 2 })
 	for _, c := range []struct{ body, pointer string }{
 		{`{}`, "/queues"},
 		{`{"queues":["q"],"n":0}`, "/n"},
@@ -397,8 +399,8 @@ func TestTakeRefuses(t *testing.T) {
 	}
 	s.call("POST", "/v1/take", `{"queues":["a","b","c"]}`).problem(413, "too-large")
 	s.callAs(email, "POST", "/v1/take", `{"queues":["email:a","q"]}`).problem(403, "forbidden")
-	for _, word := range []string{"x", "%FF", "AQ", "AQFhAWJj%3D", "..%2Fx"} {
-		s.call("POST", "/v1/leases/"+word+"/done", "").problem(400, "invalid-request")
+	for _, lease := range []string{"x", "%FF", "AQ", "AQFhAWJj%3D", "..%2Fx"} {
+		s.call("POST", "/v1/leases/"+lease+"/done", "").problem(400, "invalid-request")
 	}
 	s.call("POST", "/v1/leases/settle", `{"outcomes":[{"lease":"x","outcome":"done","note":1}]}`).problem(400, "invalid-request")
 	s.call("POST", "/v1/leases/extend", `{"leases":["a","b","c"]}`).problem(413, "too-large")

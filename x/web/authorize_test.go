@@ -18,13 +18,14 @@ import (
 	"github.com/asynq-go/asynq/x/web"
 )
 
-// guarded is a Handler whose Authorize refuses all that names the queue "secret", in which the task "x" waits and "active" is active. The
-// queue "open" has a task "y". The channel gets the IDs of tasks that are told to stop.
+// guarded returns a Handler whose Authorize refuses all actions on the queue "secret", which has
+// the pending task "x" and the active task "active". The queue "open" has a task "y". The channel
+// receives the IDs of tasks to cancel.
 func guarded(t *testing.T) (*web.Handler, <-chan *redis.Message) {
 	t.Helper()
 	opt := asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}
-	client, taker := asynq.NewClient(opt), asynq.NewTaker(opt, asynq.TakerConfig{Queues: map[string]int{"secret": 1}})
-	if err := taker.Start(); err != nil {
+	client, receiver := asynq.NewClient(opt), asynq.NewReceiver(opt, asynq.ReceiverConfig{Queues: map[string]int{"secret": 1}})
+	if err := receiver.Start(); err != nil {
 		t.Fatal(err)
 	}
 	for _, task := range []struct{ queue, id string }{{"secret", "active"}, {"open", "y"}} {
@@ -32,9 +33,9 @@ func guarded(t *testing.T) (*web.Handler, <-chan *redis.Message) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if leases, err := taker.Take(ctx, 1, "secret"); err != nil || len(leases) != 1 {
+	if leases, err := receiver.Receive(ctx, 1, "secret"); err != nil || len(leases) != 1 {
 		t.Fatal(leases, err)
 	}
 	if _, err := client.Enqueue(asynq.NewTask("t", []byte("hidden")), asynq.Queue("secret"), asynq.TaskID("x"), asynq.ProcessIn(time.Hour)); err != nil {
@@ -56,7 +57,7 @@ func guarded(t *testing.T) (*web.Handler, <-chan *redis.Message) {
 	})
 	t.Cleanup(func() {
 		_, _, _, _ = h.Close(), stops.Close(), raw.Close(), client.Close()
-		taker.Shutdown()
+		receiver.Shutdown()
 	})
 	return h, stops.Channel()
 }
@@ -71,8 +72,8 @@ func send(h http.Handler, method, target, kind, body string) *httptest.ResponseR
 	return w
 }
 
-// Every way to a queue asks Authorize about that queue.
-func TestAuthorizeIsAskedAboutTheQueue(t *testing.T) {
+// All routes with a queue call Authorize with that queue.
+func TestAuthorizeIsCalledForTheQueue(t *testing.T) {
 	t.Parallel()
 	h, stops := guarded(t)
 	const form, json = "application/x-www-form-urlencoded", "application/json"
@@ -139,7 +140,7 @@ func TestAuthorizeIsAskedAboutTheQueue(t *testing.T) {
 			t.Errorf("%s: %d", target, w.Code)
 		}
 	}
-	// Servers are told IDs alone: that of a task in another queue must not do.
+	// Servers receive only IDs: the ID of a task in another queue must not suffice.
 	for _, c := range []struct{ target, kind, body string }{
 		{"/servers", form, "queue=open&id=active&do=cancel"},
 		{"/servers", form, "queue=open&id=y&do=cancel"},
@@ -152,7 +153,7 @@ func TestAuthorizeIsAskedAboutTheQueue(t *testing.T) {
 	} {
 		send(h, "POST", c.target, c.kind, c.body)
 	}
-	// Operations go on in the background: Close waits for them.
+	// Operations run in the background: Close waits for them.
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -163,8 +164,8 @@ func TestAuthorizeIsAskedAboutTheQueue(t *testing.T) {
 	}
 }
 
-// A task without a queue goes to the queue "default": that is the one to ask about.
-func TestAuthorizeIsAskedAboutTheDefaultQueue(t *testing.T) {
+// A task without a queue goes to the queue "default", which is passed to Authorize.
+func TestAuthorizeIsCalledForTheDefaultQueue(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	opt := asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}

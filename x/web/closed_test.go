@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// From Close on nobody is told what was seen before.
+// After Close, no stale data is served.
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t, "/ops")

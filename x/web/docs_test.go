@@ -9,8 +9,8 @@ import (
 	"github.com/asynq-go/asynq/x/web"
 )
 
-// The table of verbs in docs/WEB.md says which roles include them, as the roles do.
-func TestDocsTellOfEachVerb(t *testing.T) {
+// The table of permissions in docs/WEB.md matches the roles.
+func TestDocsListAllVerbs(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("../../docs/WEB.md")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/asynq-go/asynq/x/web"
 )
 
-// The web UI is a handler in a mux of yours, which sees paths that begin with its RootPath.
+// The web UI is a handler in your own mux. It receives full paths, including its RootPath.
 func ExampleNew() {
 	ui := web.New(web.Options{
 		RedisConnOpt: asynq.RedisClientOpt{Addr: "localhost:6379"},
@@ -25,6 +25,7 @@ func ExampleNew() {
 	mux := http.NewServeMux()
 	mux.Handle(ui.RootPath()+"/", ui)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "the shop") })
+	fmt.Fprintln(os.Stderr, "http://localhost:8080"+ui.SignInPath()) // valid for one browser
 
 	server := &http.Server{Addr: "localhost:8080", Handler: mux}
 	server.RegisterOnShutdown(func() { ui.Close() }) // ends the event streams, which Shutdown would wait for
@@ -50,7 +51,7 @@ func ExampleOptions_users() {
 	http.Handle("/", web.New(options))
 }
 
-// A proxy that has asked the user who they are tells it in headers.
+// A proxy authenticates users and passes them on in headers.
 func ExampleOptions_proxy() {
 	options := web.Options{
 		RedisConnOpt: asynq.RedisClientOpt{Addr: "localhost:6379"},
@@ -59,13 +60,13 @@ func ExampleOptions_proxy() {
 			UserHeader:   "X-Forwarded-User",
 			GroupsHeader: "X-Forwarded-Groups",
 			Groups:       map[string]web.Role{"operations": web.Operator, "platform": web.Admin},
-			Role:         web.Viewer, // of all others
+			Role:         web.Viewer, // of all other users
 		},
 	}
 	http.Handle("/", web.New(options))
 }
 
-// Authorize refuses what a role would allow.
+// Authorize refuses actions that a role includes.
 func ExampleOptions_authorize() {
 	options := web.Options{
 		RedisConnOpt: asynq.RedisClientOpt{Addr: "localhost:6379"},
@@ -84,12 +85,12 @@ func ExampleOptions_authorize() {
 	http.Handle("/", web.New(options))
 }
 
-// A program that has its own login says who the user is.
+// A program with its own login sets the user of each request.
 func ExampleWithUser() {
 	ui := web.New(web.Options{RedisConnOpt: asynq.RedisClientOpt{Addr: "localhost:6379"}, RootPath: "/queues"})
 	defer ui.Close()
 
-	session := func(r *http.Request) (name string, ok bool) { return "ada", r.Header.Get("Cookie") != "" } // yours
+	session := func(r *http.Request) (name string, ok bool) { return "ada", r.Header.Get("Cookie") != "" } // your own session check
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, ok := session(r)
 		if !ok {
@@ -102,7 +103,7 @@ func ExampleWithUser() {
 	http.Handle("/queues/", handler)
 }
 
-// Redact takes out of payloads and results what is not for everybody's eyes.
+// Redact removes secrets from payloads and results.
 func ExampleOptions_redact() {
 	redact := func(queue, taskType string, data []byte) []byte {
 		var fields map[string]json.RawMessage
@@ -128,7 +129,7 @@ func ExampleOptions_redact() {
 	// Output: {"amount":12345678901234567890,"card":"(hidden)"}
 }
 
-// Formatters make text of payloads and results in a format of your own.
+// Formatters format payloads and results in a custom encoding as text.
 func ExamplePayloadFormatterFunc() {
 	options := web.Options{
 		RedisConnOpt: asynq.RedisClientOpt{Addr: "localhost:6379"},
@@ -139,7 +140,7 @@ func ExamplePayloadFormatterFunc() {
 	http.Handle("/", web.New(options))
 }
 
-// The audit log and all that goes wrong go where Logger says.
+// Logger receives the audit log and errors.
 func ExampleOptions_logger() {
 	options := web.Options{
 		RedisConnOpt: asynq.RedisClientOpt{Addr: "localhost:6379"},

@@ -2,28 +2,23 @@ module github.com/asynq-go/asynq/x/web
 
 go 1.26.0
 
-replace (
-	github.com/asynq-go/asynq => ../..
-	github.com/asynq-go/asynq/x/filter => ../filter
-)
-
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/asynq-go/asynq v0.0.0
-	github.com/redis/go-redis/v9 v9.23.0
-	golang.org/x/crypto v0.58.0
-	golang.org/x/net v0.60.0
+	github.com/redis/go-redis/v9 v9.14.1
+	golang.org/x/crypto v0.45.0
+	golang.org/x/net v0.47.0
 )
 
-require github.com/yuin/gopher-lua v1.1.1 // indirect
+require (
+	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+)
 
 require (
-	github.com/asynq-go/asynq/x/filter v0.0.0
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/robfig/cron/v3 v3.0.1
-	go.uber.org/atomic v1.12.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
-	golang.org/x/time v0.16.0 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
+	golang.org/x/time v0.14.0 // indirect
+	google.golang.org/protobuf v1.36.10 // indirect
 )

@@ -6,7 +6,8 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/access"
 )
 
-// withMetrics adds /metrics to what next serves, for those who may look. They tell the names of queues, so they are not for all.
+// withMetrics adds /metrics to next, for users who may View. Metrics contain queue names, so they
+// are not public.
 func withMetrics(metrics http.Handler, guard *access.Guard, next http.Handler) http.Handler {
 	if metrics == nil {
 		return next

@@ -10,7 +10,7 @@ import (
 	"github.com/asynq-go/asynq/x/web"
 )
 
-// Metrics are for those who may look, and for nobody else.
+// Metrics are served only to users who may view.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "metrics of "+r.URL.Path) })

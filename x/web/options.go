@@ -14,26 +14,26 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/access"
 )
 
-// What may be asked of whom. Verbs, and the roles that they need, are listed in docs/WEB.md.
+// Types for configuring access. docs/WEB.md lists the verbs and the roles that they require.
 type (
-	// Role is what a user may do. Each role includes those before it.
+	// Role is the set of permissions of a user. Each role includes the ones before it.
 	Role = access.Role
-	// Verb is what a request does, such as "task.delete".
+	// Verb is a kind of action, such as "task.delete".
 	Verb = access.Verb
-	// Action is what a request wants to do to what.
+	// Action is a requested action and its target.
 	Action = access.Action
-	// User is somebody who may log in.
+	// User is a user who can log in.
 	User = access.User
-	// Proxy describes a reverse proxy that tells who the user is.
+	// Proxy configures a reverse proxy that authenticates users.
 	Proxy = access.Proxy
 )
 
 // The roles.
 const (
 	None     = access.None     // nothing
-	Viewer   = access.Viewer   // look at everything
-	Operator = access.Operator // and change tasks, pause queues, run schedules
-	Admin    = access.Admin    // and remove queues
+	Viewer   = access.Viewer   // view everything
+	Operator = access.Operator // also change tasks, pause queues, run schedules
+	Admin    = access.Admin    // also delete queues
 )
 
 // The verbs.
@@ -52,21 +52,23 @@ const (
 	ScheduleRun    = access.ScheduleRun
 )
 
-// ErrUnauthenticated may be wrapped by what Options.Authorize returns: it asks the browser to log in.
+// ErrUnauthenticated means that the user must log in. If the error of Options.Authorize wraps it,
+// browsers show their login dialog.
 var ErrUnauthenticated = access.ErrUnauthenticated
 
-// WithUser says who the user is, for a program that has its own login: its middleware calls it before the Handler gets the request.
+// WithUser sets the user of a request, for programs with their own login. Their middleware must
+// call it before the Handler receives the request.
 var WithUser = access.WithUser
 
-// UserFrom is the user of the request with this context, as Options.Authorize may want to know.
+// UserFrom returns the user of the request with this context, for example in Options.Authorize.
 var UserFrom = access.UserFrom
 
-// PayloadFormatter makes text of payloads, such as those in a format of your own.
+// PayloadFormatter formats payloads as text, for example those in a custom format.
 type PayloadFormatter interface {
 	FormatPayload(taskType string, payload []byte) string
 }
 
-// PayloadFormatterFunc is a PayloadFormatter of a function.
+// PayloadFormatterFunc is a function that implements PayloadFormatter.
 type PayloadFormatterFunc func(taskType string, payload []byte) string
 
 // FormatPayload calls f.
@@ -74,12 +76,12 @@ func (f PayloadFormatterFunc) FormatPayload(taskType string, payload []byte) str
 	return f(taskType, payload)
 }
 
-// ResultFormatter makes text of results.
+// ResultFormatter formats results as text.
 type ResultFormatter interface {
 	FormatResult(taskType string, result []byte) string
 }
 
-// ResultFormatterFunc is a ResultFormatter of a function.
+// ResultFormatterFunc is a function that implements ResultFormatter.
 type ResultFormatterFunc func(taskType string, result []byte) string
 
 // FormatResult calls f.
@@ -87,74 +89,90 @@ func (f ResultFormatterFunc) FormatResult(taskType string, result []byte) string
 	return f(taskType, result)
 }
 
-// Options say what a Handler shows, and to whom. Only RedisConnOpt is required; without Users, Proxy, Anonymous and Authorize only
-// requests from the same machine are let in.
+// Options configure a Handler. Only RedisConnOpt is required. Without Users, Proxy, Anonymous and
+// Authorize, only requests from the same machine are served: as Viewer, or as Admin after signing
+// in with Token or a link of Handler.SignInPath.
 type Options struct {
-	// RedisConnOpt says where the queues are.
+	// RedisConnOpt is the Redis of the queues.
 	RedisConnOpt asynq.RedisConnOpt
 
-	// RootPath is where the Handler is mounted, such as "/monitoring": a path that begins with a slash, and does not end with one.
-	// Empty: the root of the host. The Handler sees paths that begin with it, so do not strip it.
+	// RootPath is the path of the Handler, such as "/monitoring". It must begin with a slash and
+	// not end with one. If empty, the Handler serves the root of the host. The Handler receives the
+	// full paths, so do not use http.StripPrefix.
 	RootPath string
 
-	// PayloadFormatter and ResultFormatter make text of payloads and results. Nil: JSON, text or hexadecimal, whatever fits.
+	// PayloadFormatter and ResultFormatter format payloads and results as text. If nil, they are
+	// shown as JSON, text or hexadecimal, depending on the content.
 	PayloadFormatter PayloadFormatter
 	ResultFormatter  ResultFormatter
 
-	// PrometheusAddress is the URL of a Prometheus that scrapes the exporter and the workers, such as "http://localhost:9090", for rates
-	// by task type and for /api/metrics. Charts need none.
+	// PrometheusAddress is the URL of a Prometheus that scrapes the exporter and the workers, such
+	// as "http://localhost:9090". It is required for rates by task type and for /api/metrics.
+	// Charts do not need it.
 	PrometheusAddress string
 
-	// Metrics is served at RootPath + "/metrics" to those who may look. metrics.Handler of x/metrics makes one for Prometheus. Nil: none.
+	// Metrics is served at RootPath + "/metrics" to users who may view. metrics.Handler of
+	// x/metrics returns one for Prometheus. If nil, the path is not served.
 	Metrics http.Handler
 
-	// ReadOnly refuses every change, to everybody.
+	// Token lets requests from the same machine make changes: a script sends it as "Authorization:
+	// Bearer <token>", and a browser can open RootPath + "/?token=<token>". It must have at least
+	// 16 characters of printable ASCII, and can be used any number of times. It cannot be combined
+	// with Users, Proxy, Anonymous or Authorize. If empty, only links of Handler.SignInPath sign
+	// in.
+	Token string
+
+	// ReadOnly refuses all changes.
 	ReadOnly bool
 
-	// Users may log in with a name and a password (HTTP basic authentication, so let it go over TLS).
+	// Users can log in with a name and a password. HTTP basic authentication transmits passwords,
+	// so use TLS.
 	Users []User
 
-	// Proxy stands in front of the Handler and says who the user is. Nil: no header about users is believed.
+	// Proxy is a reverse proxy that authenticates users. If nil, headers with users are ignored.
 	Proxy *Proxy
 
-	// Anonymous is the role of those who have not logged in, from wherever they come.
+	// Anonymous is the role of users who have not logged in, from any address.
 	Anonymous Role
 
-	// Authorize is asked last about every action that the user's role includes, and refuses it with an error, whose text the user is
-	// told. It is called by many goroutines.
+	// Authorize is called for each action that the user's role includes, and refuses the action by
+	// returning an error. The user sees the text of the error. It must be safe for concurrent use.
 	Authorize func(*http.Request, Action) error
 
-	// Origins such as "https://tools.example.com", whose pages may call the API by script. Empty: no other origin.
+	// Origins are origins such as "https://tools.example.com". Scripts of their pages may call the
+	// API. If empty, no other origins are allowed.
 	Origins []string
 
-	// Redact returns what is shown of a payload or a result; it must not change its argument. Neither the pages nor the APIs show
-	// anything else of it, and searches look at what it returns. A payload that it changes cannot be edited or copied. Nil: all is shown.
+	// Redact returns the visible part of a payload or a result. It must not modify its argument.
+	// Pages, APIs and searches use only the returned data. Payloads that it changes cannot be
+	// edited or cloned. If nil, everything is visible.
 	Redact func(queue, taskType string, data []byte) []byte
 
-	// Logger gets the audit log of changes, and what goes wrong. Nil: slog.Default().
+	// Logger receives the audit log of changes, and errors. If nil, slog.Default() is used.
 	Logger *slog.Logger
 
-	// PollInterval is how often Redis is asked while somebody looks. Zero: 2 s. It is asked once for all who look.
+	// PollInterval is the interval of Redis polls while a page is open. All open pages share the
+	// polls. The default is 2 seconds.
 	PollInterval time.Duration
 
-	// MaxBody is the length of the longest body of a request, in bytes. Zero: 8 MiB.
+	// MaxBody is the limit of a request body, in bytes. The default is 8 MiB.
 	MaxBody int64
 }
 
-// Check tells what is wrong with the options, for programs that have them from their users.
+// Check returns all errors in the options, for programs that accept options from their users.
 func (o Options) Check() error {
 	var errs []error
 	if o.RedisConnOpt == nil {
-		errs = append(errs, errors.New("RedisConnOpt is missing: say where the queues are, such as asynq.RedisClientOpt{Addr: \"localhost:6379\"}"))
+		errs = append(errs, errors.New("RedisConnOpt is required, such as asynq.RedisClientOpt{Addr: \"localhost:6379\"}"))
 	}
 	if p := o.RootPath; p != "" && (!strings.HasPrefix(p, "/") || p == "/" || path.Clean(p) != p || strings.ContainsAny(p, "?#%{}\\ \"'<>") || strings.ContainsFunc(p, unicode.IsControl)) {
-		errs = append(errs, fmt.Errorf("RootPath %q: it must begin with a slash, not end with one, and hold nothing that a URL escapes, such as /monitoring", o.RootPath))
+		errs = append(errs, fmt.Errorf("RootPath %q must begin with a slash, not end with one, and contain no character that a URL escapes; an example is /monitoring", o.RootPath))
 	}
 	if o.PollInterval < 0 {
-		errs = append(errs, fmt.Errorf("PollInterval %v is less than zero", o.PollInterval))
+		errs = append(errs, fmt.Errorf("PollInterval is negative: %v", o.PollInterval))
 	}
 	rules := o.access()
-	rules.RootPath = "" // told of above
+	rules.RootPath = "" // already reported
 	if _, err := access.New(rules); err != nil {
 		errs = append(errs, err)
 	}
@@ -164,15 +182,15 @@ func (o Options) Check() error {
 	return nil
 }
 
-// access is the part of the options that says who may do what.
+// access returns the options that control access.
 func (o Options) access() access.Config {
 	return access.Config{
-		Users: o.Users, Proxy: o.Proxy, Anonymous: o.Anonymous, ReadOnly: o.ReadOnly, Authorize: o.Authorize, Origins: o.Origins,
+		Users: o.Users, Proxy: o.Proxy, Anonymous: o.Anonymous, Token: o.Token, ReadOnly: o.ReadOnly, Authorize: o.Authorize, Origins: o.Origins,
 		MaxBody: o.MaxBody, Logger: o.Logger, RootPath: o.RootPath,
 	}
 }
 
-// payloadText is the PayloadFormatter as the pages take it; nil if there is none.
+// payloadText returns the PayloadFormatter for the pages; nil if there is none.
 func (o Options) payloadText() func(string, []byte) (string, bool) {
 	if o.PayloadFormatter == nil {
 		return nil
@@ -182,7 +200,7 @@ func (o Options) payloadText() func(string, []byte) (string, bool) {
 	}
 }
 
-// resultText is the ResultFormatter as the pages take it; nil if there is none.
+// resultText returns the ResultFormatter for the pages; nil if there is none.
 func (o Options) resultText() func(string, []byte) (string, bool) {
 	if o.ResultFormatter == nil {
 		return nil

@@ -22,7 +22,7 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/ui"
 )
 
-// parts is what a Handler is made of.
+// parts are the components of a Handler.
 type parts struct {
 	opts       Options
 	redis      redis.UniversalClient
@@ -37,8 +37,8 @@ type parts struct {
 	closed     atomic.Bool
 }
 
-// untilClosed refuses requests from Close on: all that is known is what was seen before, and would be told as if it were so now. Only
-// the page that says so gets its styles.
+// untilClosed rejects requests after Close, since the data is no longer current. Only static files,
+// which the error page needs, are still served.
 func (p *parts) untilClosed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !p.closed.Load() || strings.HasPrefix(r.URL.Path, p.opts.RootPath+"/static/") {
@@ -46,11 +46,12 @@ func (p *parts) untilClosed(next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("Retry-After", "5")
-		access.Problem(w, r, http.StatusServiceUnavailable, "", "The web UI is being shut down. Try again in a moment.")
+		access.Problem(w, r, http.StatusServiceUnavailable, "", "The web UI is shutting down. Try again in a moment.")
 	})
 }
 
-// handler passes each request to the part that it is for. The paths of the APIs hold names, and so must not be cleaned.
+// handler dispatches requests to the components. It does not clean the paths of the APIs, since
+// they contain names.
 func (p *parts) handler() http.Handler {
 	first, second := p.apiv1(), p.apiv2()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,7 +66,7 @@ func (p *parts) handler() http.Handler {
 	})
 }
 
-// apiv1 is the API that tools of the existing UI use.
+// apiv1 returns the API that is compatible with the existing UI's.
 func (p *parts) apiv1() http.Handler {
 	_, cluster := p.redis.(*redis.ClusterClient)
 	cfg := apiv1.Config{
@@ -81,7 +82,7 @@ func (p *parts) apiv1() http.Handler {
 	return apiv1.New(cfg)
 }
 
-// apiv2 is the API for new tools.
+// apiv2 returns the API for new tools.
 func (p *parts) apiv2() http.Handler {
 	cfg := apiv2.Config{
 		Inspector: p.inspector, Client: p.client, Bulk: p.bulk, Gate: p.guard, Poller: p.poller, History: p.history,
@@ -100,7 +101,7 @@ func (p *parts) apiv2() http.Handler {
 	return apiv2.New(cfg)
 }
 
-// history is what the poller has kept of some metrics, or nil if that is nothing.
+// history returns recorded series of metrics; nil if there are none.
 func (p *parts) history(queue string, metrics []string, span time.Duration) *apiv2.Series {
 	var known []poll.Metric
 	for _, name := range metrics {
@@ -125,34 +126,34 @@ func (p *parts) history(queue string, metrics []string, span time.Duration) *api
 	return series
 }
 
-// looker is the poller as the pages want it.
-type looker struct{ *poll.Poller }
+// freshPoller adapts the poller to the pages.
+type freshPoller struct{ *poll.Poller }
 
-// patience is how long a request waits for a look that has been begun for it.
-const patience = 2 * time.Second
+// pollTimeout bounds how long a request waits for a poll that it started.
+const pollTimeout = 2 * time.Second
 
-// Latest is no older than what people take for now. While nobody looks the poller looks seldom: who comes then waits for a look of
-// their own.
-func (l looker) Latest() *poll.Snapshot {
+// Latest returns a recent snapshot. Without open pages the poller polls rarely, so the first
+// request waits for a new poll.
+func (l freshPoller) Latest() *poll.Snapshot {
 	const now = 3 * time.Second
 	s := l.Poller.Latest()
 	if s != nil && (s.Err != nil || time.Since(s.At) < now) {
 		return s
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), pollTimeout)
 	defer cancel()
 	if fresh, err := l.Fresh(ctx, time.Now().Add(-now)); err == nil {
 		return fresh
 	}
 	if s == nil {
-		s = &poll.Snapshot{At: time.Now(), Err: errors.New("it has not answered yet")}
+		s = &poll.Snapshot{At: time.Now(), Err: errors.New("no response yet")}
 	}
 	return s
 }
 
-// Wake waits for a look from now on, so that the page after a change shows what was changed.
-func (l looker) Wake() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+// Wake waits for a new poll, so that the page after a change shows the change.
+func (l freshPoller) Wake() {
+	ctx, cancel := context.WithTimeout(context.Background(), pollTimeout)
 	defer cancel()
-	_, _ = l.Fresh(ctx, time.Now()) // what is known without it is shown then
+	_, _ = l.Fresh(ctx, time.Now()) // on timeout, the page shows the previous snapshot
 }

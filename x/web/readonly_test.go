@@ -15,7 +15,7 @@ import (
 	"github.com/asynq-go/asynq/x/web"
 )
 
-// With ReadOnly every change is refused, on all pages and on all routes of both APIs, and there is nothing but Redis as it was.
+// With ReadOnly, all pages and all routes of both APIs refuse changes, and Redis is unchanged.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	redis := newRedis(t)
@@ -95,7 +95,7 @@ func TestReadOnly(t *testing.T) {
 	for path, methods := range document.Paths {
 		for method, operation := range methods {
 			if method == "get" || strings.HasPrefix(path, "/operations/") || strings.Contains(path, "/operations/{") {
-				continue // there is none to end
+				continue // there is no operation to end
 			}
 			example := strings.Replace(string(operation.RequestBody.Content["application/json"].Example), `"dry_run":true`, `"dry_run":false`, 1)
 			send(strings.ToUpper(method), "/api/v2"+names.Replace(strings.TrimPrefix(path, "/api/v2")), "application/json", example)

@@ -18,12 +18,14 @@ import (
 	"github.com/asynq-go/asynq/x/web"
 )
 
-// What is to be seen nowhere: as it is, in base64, and in a dump. It begins at a byte whose number is a multiple of three.
+// hidden must not be visible anywhere: verbatim, in base64, or in a dump. It starts at an offset
+// that is a multiple of three.
 const hidden = `{"k":"secret!"}`
 
 var hiddenForms = []string{"secret", "c2VjcmV0", "736563726574", "73 65 63 72 65 74"}
 
-// newRedacted is a Handler over a task of each state, a worker and a scheduler's entry, all of which hold what is hidden.
+// newRedacted returns a Handler with a task in each state, a worker and a scheduler entry, all of
+// which contain hidden.
 func newRedacted(t *testing.T) *web.Handler {
 	t.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -67,7 +69,7 @@ func newRedacted(t *testing.T) *web.Handler {
 		t.Fatal(err)
 	}
 	t.Cleanup(scheduler.Shutdown)
-	h := web.New(web.Options{RedisConnOpt: redis, Logger: quiet, Redact: func(queue, _ string, data []byte) []byte {
+	h := web.New(web.Options{RedisConnOpt: redis, Anonymous: web.Admin, Logger: quiet, Redact: func(queue, _ string, data []byte) []byte {
 		if queue == "" {
 			t.Error("asked without a queue")
 		}
@@ -75,10 +77,10 @@ func newRedacted(t *testing.T) *web.Handler {
 	}})
 	t.Cleanup(func() { _ = h.Close() })
 
-	// All of that is there once its own list shows it.
+	// The setup is complete when its own list shows it.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(20 * time.Second)
+	late := time.After(time.Minute)
 	for path, want := range map[string]string{
 		"/api/queues/default/active_tasks": `"active"`, "/api/queues/default/retry_tasks": `"retry"`, "/api/queues/default/archived_tasks": `"archived"`,
 		"/api/queues/default/completed_tasks": "***", "/api/scheduler_entries": "***", "/api/servers": "***",
@@ -98,7 +100,7 @@ func newRedacted(t *testing.T) *web.Handler {
 	return h
 }
 
-// routesOf reads what routes there are out of a source file.
+// routesOf returns the routes in a source file.
 func routesOf(t *testing.T, file, pattern string) (routes []string) {
 	t.Helper()
 	source, err := os.ReadFile(file)
@@ -116,7 +118,8 @@ func routesOf(t *testing.T, file, pattern string) (routes []string) {
 
 var redactedStates = []string{"pending", "scheduled", "aggregating", "active", "retry", "archived", "completed"}
 
-// addresses are those of every page and of every route of both APIs, for all tasks, and as everything may be asked for.
+// addresses returns the URLs of all pages and of all routes of both APIs, for all tasks, with all
+// parameters.
 func addresses(t *testing.T, h *web.Handler) (all []string) {
 	t.Helper()
 	var first, second []string
@@ -143,7 +146,7 @@ func addresses(t *testing.T, h *web.Handler) (all []string) {
 			second = append(second, path+"?payload=base64", path+"?payload=text", path+"?payload_limit=12")
 		}
 	}
-	pages := []string{"/series", "/download"} // and not the stream of events, which does not end
+	pages := []string{"/series", "/download"} // without the event stream, which does not end
 	for _, path := range routesOf(t, "internal/ui/ui.go", `"(/[a-z{$}]*)": +u\.[a-z]`) {
 		pages = append(pages, strings.TrimSuffix(path, "{$}"))
 	}
@@ -188,7 +191,7 @@ func TestWhatIsRedactedIsToldNowhere(t *testing.T) {
 	}
 }
 
-// getParts gets all parts of a search: a slow one is told part by part.
+// getParts returns all parts of a search, since a slow search is split.
 func getParts(t *testing.T, h *web.Handler, target string) (all string) {
 	t.Helper()
 	next := regexp.MustCompile(`(?:href=|"next":)"([^"]*cursor=[^"]+|[\w-]{20,})"`)

@@ -20,9 +20,10 @@ import (
 	"github.com/asynq-go/asynq/x/web"
 )
 
-// tabs has so many tabs look at a web UI of its own, each of which sees so many snapshots, and asks for its page and a chart at each as the
-// scripts of the pages do. It returns the commands that Redis got for that, and how often it was looked at.
-func tabs(t *testing.T, n, snapshots int) (commands, looks int) {
+// tabs opens n tabs of a separate web UI. Each receives the given number of snapshots and requests
+// its page and a chart at each, like the scripts of the pages. It returns the number of commands
+// that Redis received and the number of polls.
+func tabs(t *testing.T, n, snapshots int) (commands, polls int) {
 	t.Helper()
 	const interval = 200 * time.Millisecond
 	mini := miniredis.RunT(t)
@@ -35,9 +36,9 @@ func tabs(t *testing.T, n, snapshots int) (commands, looks int) {
 	h := web.New(web.Options{RedisConnOpt: redis, PollInterval: interval, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	server := httptest.NewServer(h)
 	transport := &http.Transport{MaxIdleConnsPerHost: n}
-	browser := &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	browser := &http.Client{Transport: transport, Timeout: 5 * time.Minute} // of a whole stream
 	defer server.Close()
-	defer h.Close() // it ends the streams, which the server would wait for
+	defer h.Close() // ends the streams, which the server would wait for
 	defer transport.CloseIdleConnections()
 
 	fetch := func(path string) error {
@@ -93,20 +94,20 @@ func tabs(t *testing.T, n, snapshots int) (commands, looks int) {
 		})
 	}
 	all.Wait()
-	commands, looks = mini.CommandCount()-before, int(latest.Load())
-	if most := int(time.Since(began)/interval) + 2; looks > most {
-		t.Errorf("%d tabs: Redis was looked at %d times, want %d at most", n, looks, most)
+	commands, polls = mini.CommandCount()-before, int(latest.Load())
+	if most := int(time.Since(began)/interval) + 2; polls > most {
+		t.Errorf("%d tabs: Redis was polled %d times, want %d at most", n, polls, most)
 	}
-	return commands, looks
+	return commands, polls
 }
 
-// However many look, one poller looks at Redis for them.
+// One poller polls Redis for any number of tabs.
 func TestManyTabsCostOnePoller(t *testing.T) {
 	t.Parallel()
-	one, oneLooks := tabs(t, 1, 4)
-	many, manyLooks := tabs(t, 200, 4)
-	t.Logf("1 tab: %d commands for %d looks; 200 tabs: %d for %d", one, oneLooks, many, manyLooks)
-	if most := 2 * one * (manyLooks + 2) / oneLooks; many > most {
-		t.Errorf("with 200 tabs Redis got %d commands for %d looks, and with one %d for %d: want %d at most", many, manyLooks, one, oneLooks, most)
+	one, onePolls := tabs(t, 1, 4)
+	many, manyPolls := tabs(t, 200, 4)
+	t.Logf("1 tab: %d commands for %d polls; 200 tabs: %d for %d", one, onePolls, many, manyPolls)
+	if most := 2 * one * (manyPolls + 2) / onePolls; many > most {
+		t.Errorf("with 200 tabs Redis got %d commands for %d polls, and with one %d for %d: want %d at most", many, manyPolls, one, onePolls, most)
 	}
 }

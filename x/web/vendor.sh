@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 #
-# Fetches what others made from the npm registry, in the versions and with the hashes of a list:
+# Fetches third-party files from the npm registry, in the versions and with the hashes of a list:
 #
 #   x/web/vendor.sh LIST FOLDER
 #
-# Each line of LIST names a package, its version, the integrity of the package, a file in it, and its name in FOLDER. To move to another
-# version, change it and its integrity (npm view NAME@VERSION dist.integrity) in the list. The hashes of the files go to LIST.sums.
+# Each line of LIST has a package, its version, its integrity, a file in it, and the name of the
+# file in FOLDER. To update a package, change its version and integrity (npm view NAME@VERSION
+# dist.integrity) in the list. The hashes of the files are written to LIST.sums.
 
 set -euo pipefail
 list=$1 folder=$2

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// version is the one of this module in the program, as its build tells; "(devel)" if that does not, as where the module is replaced by a
-// directory.
+// version returns the version of this module from the build information, or "(devel)" if unknown,
+// for example when the module is replaced by a directory.
 func version() string {
 	const devel = "(devel)"
 	build, ok := debug.ReadBuildInfo()

@@ -20,13 +20,14 @@ import (
 
 // Handler serves the pages and the APIs. It is safe for concurrent use.
 type Handler struct {
-	serve http.Handler
-	root  string
-	close func() error
+	serve  http.Handler
+	root   string
+	signIn func() string
+	close  func() error
 }
 
-// New makes a Handler, which looks at Redis from then on until it is closed. It panics where Options.Check has an error, or the
-// connection cannot be made.
+// New returns a Handler, which polls Redis until it is closed. It panics if Options.Check returns
+// an error or the connection cannot be created.
 func New(opts Options) *Handler {
 	if err := opts.Check(); err != nil {
 		panic(err.Error())
@@ -35,13 +36,13 @@ func New(opts Options) *Handler {
 		opts.Logger = slog.Default()
 	}
 	opts.Redact = redact.New(opts.Redact, opts.Logger)
-	client, namespace, owned, err := asynq.ConnectRedis(opts.RedisConnOpt)
+	conn, err := asynq.ConnectRedis(opts.RedisConnOpt)
 	if err != nil {
 		panic("web: " + err.Error())
 	}
-	shared := asynq.WithNamespace(asynq.SharedRedisClient(client), namespace)
-	p := &parts{opts: opts, redis: client, inspector: asynq.NewInspector(shared), client: asynq.NewClient(shared)}
-	p.poller = poll.New(poll.Config{Source: poll.NewSource(p.inspector, client), Interval: opts.PollInterval, Logger: opts.Logger})
+	shared := conn.Shared()
+	p := &parts{opts: opts, redis: conn.Client, inspector: asynq.NewInspector(shared), client: asynq.NewClient(shared)}
+	p.poller = poll.New(poll.Config{Source: poll.NewSource(p.inspector, conn.Client), Interval: opts.PollInterval, Logger: opts.Logger})
 	p.bulk = bulk.New(bulk.Config{Inspector: p.inspector, Logger: opts.Logger, Seen: redact.Redact(opts.Redact).Task})
 	p.survey = survey.New(survey.Config{Inspector: p.inspector, Logger: opts.Logger})
 	p.prometheus = prom.New(opts.PrometheusAddress, opts.Logger)
@@ -51,32 +52,31 @@ func New(opts Options) *Handler {
 		p.pages.Failure(w, r, status, title, detail)
 	}
 	if p.guard, err = access.New(rules); err != nil {
-		panic("web: " + err.Error()) // Check has passed it
+		panic("web: " + err.Error()) // impossible: Check has succeeded
 	}
 	p.pages = ui.New(ui.Config{
-		Root: opts.RootPath, Inspector: p.inspector, Client: p.client, Poller: looker{p.poller}, Gate: p.guard, Events: p.poller.Events,
+		Root: opts.RootPath, Inspector: p.inspector, Client: p.client, Poller: freshPoller{p.poller}, Gate: p.guard, Events: p.poller.Events,
 		Bulk: p.bulk, Logger: opts.Logger, Redact: opts.Redact, PayloadText: opts.payloadText(), ResultText: opts.resultText(),
 		Survey: p.survey, Prometheus: p.prometheus, ReadOnly: opts.ReadOnly,
 	})
 	p.poller.Start()
 	return &Handler{
-		serve: p.guard.Wrap(p.untilClosed(under(opts.RootPath, withMetrics(opts.Metrics, p.guard, p.handler())))),
-		root:  opts.RootPath,
+		serve:  p.guard.Wrap(p.untilClosed(under(opts.RootPath, withMetrics(opts.Metrics, p.guard, p.handler())))),
+		root:   opts.RootPath,
+		signIn: p.guard.SignInPath,
 		close: sync.OnceValue(func() error {
 			p.closed.Store(true)
 			p.poller.Close()
 			p.survey.Close()
 			p.prometheus.Close()
 			err := p.bulk.Close()
-			if owned {
-				err = errors.Join(err, client.Close())
-			}
+			err = errors.Join(err, conn.Close())
 			return err
 		}),
 	}
 }
 
-// under serves paths under a root, as if they were under none.
+// under serves paths below a root with the root removed.
 func under(root string, next http.Handler) http.Handler {
 	if root == "" {
 		return next
@@ -95,14 +95,23 @@ func under(root string, next http.Handler) http.Handler {
 	})
 }
 
-// ServeHTTP serves all paths under the root path.
+// ServeHTTP serves all paths below the root path.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serve.ServeHTTP(w, r)
 }
 
-// RootPath is where the Handler is mounted: empty, or a path with no slash at its end.
+// SignInPath returns the path and query of a new sign-in link, such as "/monitoring/?token=…". The
+// program prints it after its scheme and host. Without Users, Proxy, Anonymous and Authorize,
+// requests from the same machine may only view. The browser that opens the link gets the role Admin
+// until the program ends. A link works once, and the next call of SignInPath replaces it; signed-in
+// browsers stay signed in. SignInPath returns "" if sign-in links are not used: one of those
+// options or ReadOnly is set.
+func (h *Handler) SignInPath() string { return h.signIn() }
+
+// RootPath returns the path of the Handler: empty, or without a trailing slash.
 func (h *Handler) RootPath() string { return h.root }
 
-// Close ends the event streams and the operations that are under way, and closes the connection unless it is shared. It may be called
-// more than once. Call it before http.Server.Shutdown, which would wait for the streams.
+// Close ends the event streams and the running operations, and closes the connection unless it is
+// shared. It may be called more than once. Call it before http.Server.Shutdown, which would
+// otherwise wait for the streams.
 func (h *Handler) Close() error { return h.close() }

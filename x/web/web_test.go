@@ -16,14 +16,15 @@ import (
 	"github.com/asynq-go/asynq/x/web"
 )
 
-// newRedis is an embedded Redis, which ends when all that was asked of it is answered: while it closes, it has no answer to INFO.
+// newRedis starts an embedded Redis, which stops after all requests have been answered: while it
+// closes, it does not answer INFO.
 func newRedis(t *testing.T) asynq.RedisClientOpt {
 	t.Helper()
 	server := miniredis.RunT(t)
-	t.Cleanup(func() { // after those of all clients
+	t.Cleanup(func() { // after the cleanups of all clients
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
-		late := time.After(10 * time.Second)
+		late := time.After(time.Minute)
 		for server.CurrentConnectionCount() > 0 {
 			select {
 			case <-tick.C:
@@ -36,7 +37,8 @@ func newRedis(t *testing.T) asynq.RedisClientOpt {
 	return asynq.RedisClientOpt{Addr: server.Addr()}
 }
 
-// newHandler makes a Handler on an embedded Redis, with one task in a queue with a difficult name.
+// newHandler returns a Handler on an embedded Redis, with one task in a queue with a difficult
+// name.
 func newHandler(t *testing.T, root string) *web.Handler {
 	t.Helper()
 	redis := newRedis(t)
@@ -45,7 +47,7 @@ func newHandler(t *testing.T, root string) *web.Handler {
 	if _, err := client.Enqueue(asynq.NewTask("a", []byte(`{"n":12345678901234567890}`)), asynq.Queue("x/../<b>"), asynq.TaskID("a/b\n\"c")); err != nil {
 		t.Fatal(err)
 	}
-	h := web.New(web.Options{RedisConnOpt: redis, RootPath: root, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	h := web.New(web.Options{RedisConnOpt: redis, RootPath: root, Anonymous: web.Admin, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	t.Cleanup(func() {
 		for range 2 {
 			if err := h.Close(); err != nil {
@@ -56,7 +58,7 @@ func newHandler(t *testing.T, root string) *web.Handler {
 	return h
 }
 
-// get asks as a browser on the same machine does.
+// get sends a request like a browser on the same machine.
 func get(t *testing.T, h http.Handler, target string) (status int, kind, body string) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, target, nil)
@@ -79,7 +81,7 @@ func TestPartsUnderARootPath(t *testing.T) {
 		}{
 			{"/", "text/html", `href="` + root + `/queues"`, 200},
 			{"/queue?queue=x%2F..%2F%3Cb%3E", "text/html", "x/../&lt;b&gt;", 200},
-			{"/nothing", "text/html", "There is no page", 404},
+			{"/nothing", "text/html", "Page not found", 404},
 			{"/api/queues", "application/json", "", 200},
 			{"/api/queues/x%2F..%2F%3Cb%3E/tasks/a%2Fb%0A%22c", "application/json", "12345678901234567890", 200},
 			{"/api/nothing", "application/problem+json", "", 404},
@@ -97,7 +99,7 @@ func TestPartsUnderARootPath(t *testing.T) {
 	}
 }
 
-// Who is sent on stays under the root path, with what was asked.
+// Redirects stay below the root path and keep the query.
 func TestRedirectsStayUnderTheRootPath(t *testing.T) {
 	t.Parallel()
 	for _, root := range []string{"", "/ops/tasks"} {
@@ -189,8 +191,8 @@ func TestUnusableOptions(t *testing.T) {
 	}
 }
 
-// An option that is wrong is told of once.
-func TestWrongOptionsAreToldOnce(t *testing.T) {
+// An invalid option is reported once.
+func TestInvalidOptionsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	err := web.Options{RedisConnOpt: asynq.RedisClientOpt{Addr: "localhost:1"}, RootPath: "ops/"}.Check()
 	if err == nil || strings.Count(err.Error(), "RootPath") != 1 {

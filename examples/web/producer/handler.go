@@ -16,13 +16,15 @@ import (
 const (
 	// maxBody is the largest request body in bytes.
 	maxBody = 64 << 10
-	// enqueueTimeout bounds the wait for Redis; it is well below the server's WriteTimeout, so that the client hears of it.
+	// enqueueTimeout bounds the wait for Redis. It is well below the server's WriteTimeout, so that
+	// the client gets a response.
 	enqueueTimeout = 3 * time.Second
 	// uniqueFor is how long the same email is refused while the first is not yet sent.
 	uniqueFor = 10 * time.Minute
-	// keyRetention is how long an idempotency key is remembered after its email was sent.
+	// keyRetention is how long an idempotency key is kept after its email was sent.
 	keyRetention = 24 * time.Hour
-	// maxKey is the longest idempotency key in bytes; the key becomes the task's ID, and a part of the names of its keys.
+	// maxKey is the longest idempotency key in bytes. It becomes the ID of the task, and a part of
+	// its keys in Redis.
 	maxKey = 128
 )
 
@@ -38,9 +40,9 @@ func newHandler(queue enqueuer) http.Handler {
 	return mux
 }
 
-// postEmail enqueues the email of the request body and answers 202 with the ID of its task, or 409 if it is enqueued
-// already. A header Idempotency-Key makes a request safe to repeat: it becomes the ID of the task. Without one, an email
-// with the same recipient and subject counts as the same.
+// postEmail enqueues the email of the request body and answers 202 with the ID of its task, or 409
+// if it is enqueued already. A header Idempotency-Key makes a request safe to repeat: it becomes
+// the ID of the task. Without one, an email with the same recipient and subject counts as the same.
 func postEmail(queue enqueuer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var email tasks.Email
@@ -76,12 +78,13 @@ func postEmail(queue enqueuer) http.HandlerFunc {
 	}
 }
 
-// onlyOnce returns the options that have an email sent once, however often its request is repeated.
+// onlyOnce returns the options by which an email is sent once, even if its request is repeated.
 func onlyOnce(key string) []asynq.Option {
 	if key == "" {
 		return []asynq.Option{asynq.Unique(uniqueFor)}
 	}
-	// The ID is taken as long as the task exists; Retention keeps the task, and so the key, when the email is sent.
+	// The ID is in use as long as the task exists. Retention keeps the task, and so the key, after
+	// the email was sent.
 	return []asynq.Option{asynq.TaskID(key), asynq.Retention(keyRetention)}
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// stubQueue answers each enqueue with err, or with the ID "id-1", and keeps the options it was given.
+// stubQueue answers each enqueue with err, or with the ID "id-1", and keeps the options it was
+// given.
 type stubQueue struct {
 	err  error
 	opts []asynq.Option

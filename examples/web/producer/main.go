@@ -1,4 +1,4 @@
-// Producer is a web service that enqueues a task for each email it is asked to send.
+// Command producer is a web service that enqueues a task for each email.
 //
 //	REDIS_URL=redis://127.0.0.1:6379 go run ./examples/web/producer -addr 127.0.0.1:8080
 //	curl -i -d '{"to": "ada@example.com", "subject": "Welcome"}' http://127.0.0.1:8080/emails
@@ -70,7 +70,7 @@ func run(ctx context.Context, addr string) error {
 	case <-ctx.Done():
 	}
 	slog.Info("shutting down")
-	// ctx has ended: the shutdown needs a deadline of its own.
+	// ctx has ended, so the shutdown needs a context of its own.
 	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	err = server.Shutdown(shutdownCtx)

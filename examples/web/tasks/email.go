@@ -1,4 +1,5 @@
-// Package tasks holds what the producer and the worker share: the type of each task, its payload and its handler.
+// Package tasks holds what the producer and the worker share: the type of each task, its payload
+// and its handler.
 package tasks
 
 import (
@@ -16,13 +17,14 @@ import (
 // TypeEmail is the type of a task that sends one email.
 const TypeEmail = "email:send"
 
-// QueueEmail is the queue of emails. Somebody waits for them, so the worker gives it the most weight.
+// QueueEmail is the queue of emails. Users wait for them, so the worker gives it the highest
+// weight.
 const QueueEmail = "critical"
 
 // maxSubject is the longest subject in bytes: the limit of a line in RFC 5322.
 const maxSubject = 998
 
-// ErrInvalidEmail is what the errors about an unusable Email wrap.
+// ErrInvalidEmail is wrapped by the errors of Email.Validate.
 var ErrInvalidEmail = errors.New("invalid email")
 
 // An Email is the payload of a task of type TypeEmail.
@@ -42,8 +44,8 @@ func (e Email) Validate() error {
 	return nil
 }
 
-// NewEmail returns a task that sends e, or an error that wraps ErrInvalidEmail.
-// Validation belongs here rather than in the handler: here there is a caller who can do something about it.
+// NewEmail returns a task that sends e, or an error that wraps ErrInvalidEmail. It validates here
+// rather than in the handler, because the caller can still handle the error.
 func NewEmail(e Email) (*asynq.Task, error) {
 	if err := e.Validate(); err != nil {
 		return nil, err
@@ -57,12 +59,13 @@ func NewEmail(e Email) (*asynq.Task, error) {
 
 // EmailHandler processes tasks of type TypeEmail.
 type EmailHandler struct {
-	// Send delivers the email. It may be called more than once for the same email, as a task runs at least once: a mail
-	// service that takes an idempotency key should be given taskID.
+	// Send delivers the email. It may be called more than once for the same email, because a task
+	// runs at least once. Use taskID as an idempotency key if the mail service accepts one.
 	Send func(ctx context.Context, taskID string, e Email) error
 }
 
-// ProcessTask sends the email of t. An error is retried, but for one about the payload, which no retry would mend.
+// ProcessTask sends the email of t. Errors are retried, except those of the payload, which would
+// fail again.
 func (h EmailHandler) ProcessTask(ctx context.Context, t *asynq.Task) error {
 	var e Email
 	if err := json.Unmarshal(t.Payload(), &e); err != nil {
@@ -75,7 +78,7 @@ func (h EmailHandler) ProcessTask(ctx context.Context, t *asynq.Task) error {
 	return nil
 }
 
-// LogEmail stands in for a mail service: it writes the email to the default log.
+// LogEmail writes the email to the default log, in place of a mail service.
 func LogEmail(ctx context.Context, taskID string, e Email) error {
 	slog.InfoContext(ctx, "email sent", "task", taskID, "to", e.To, "subject", e.Subject)
 	return nil

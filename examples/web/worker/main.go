@@ -1,9 +1,9 @@
-// Worker processes the tasks that the producer enqueues.
+// Command worker processes the tasks that the producer enqueues.
 //
 //	REDIS_URL=redis://127.0.0.1:6379 go run ./examples/web/worker
 //
-// On SIGTERM or SIGINT it stops fetching, lets the running handlers finish, and gives back what they did not. SIGTSTP
-// only stops the fetching, as a first step of a deployment.
+// On SIGTERM or SIGINT it stops fetching and waits for the running handlers. Tasks that do not
+// finish in time return to their queue. SIGTSTP only stops fetching, as a first step of a deploy.
 package main
 
 import (
@@ -33,10 +33,10 @@ func run() error {
 	}
 	server := asynq.NewServer(redis, asynq.Config{
 		Concurrency: 20,
-		// Of ten tasks fetched while all queues have some, six come from the first, three from the second, one from the
-		// third: no queue starves.
+		// While all queues have tasks, six of ten come from the first, three from the second and
+		// one from the third, so that no queue starves.
 		Queues: map[string]int{tasks.QueueEmail: 6, "default": 3, "low": 1},
-		// An orchestrator that sends SIGTERM should wait longer than this before it kills.
+		// An orchestrator must wait longer than this between SIGTERM and SIGKILL.
 		ShutdownTimeout: 20 * time.Second,
 		ErrorHandler:    asynq.ErrorHandlerFunc(reportExhausted),
 	})
@@ -65,7 +65,8 @@ func logAttempts(next asynq.Handler) asynq.Handler {
 	})
 }
 
-// reportExhausted logs the tasks that will not be tried again: they are in the archive, where a human can look at them.
+// reportExhausted logs the tasks without retries left. They are archived, where an operator can
+// inspect them.
 func reportExhausted(ctx context.Context, t *asynq.Task, err error) {
 	if errors.Is(err, asynq.RevokeTask) {
 		return // The handler dropped the task on purpose; it is not archived.

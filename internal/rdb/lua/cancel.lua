@@ -1,8 +1,8 @@
--- Asks all servers to cancel a task, once with what is to become of it and once without, as other libraries understand it. Whoever
--- begins to listen hears both or neither: between two commands it could hear only the second.
+-- Publishes the cancellation of a task twice: with the requested outcome, and without it for other
+-- libraries. A script makes the two messages atomic: a new subscriber receives both or neither.
 --
 -- ARGV[1]  channel
--- ARGV[2]  ID of the task and what is to become of it
+-- ARGV[2]  ID of the task and the requested outcome
 -- ARGV[3]  ID of the task
 -- RETURN   1
 -- BOUND    constant

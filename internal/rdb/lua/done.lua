@@ -1,16 +1,24 @@
--- Ends tasks that succeeded and are not kept: the task and its lock are deleted.
+-- Settles attempts that succeeded and whose tasks are not retained: deletes each task and its lock.
 --
 -- KEYS[1]    active
 -- KEYS[2]    lease
 -- KEYS[3]    processed, total
 -- KEYS[4]    processed, today
--- KEYS[5..]  the task's hash, for each task
+-- KEYS[5]    pending
+-- KEYS[6]    marker
+-- KEYS[7..]  the task's hash, for each task
 -- ARGV[1]    TTL of the daily counter in seconds
--- ARGV[2]    length of the prefix of the task keys; the rest is the ID
--- ARGV[3]    tokens of the tasks, in their order: token*number of its tasks, with blanks in between
--- ARGV[4..]  for each lock: number of its task, the lock
--- RETURN     OK if all tasks are, else for each task: OK, ALREADY, GONE or LOST. GONE is the answer to a repeated call.
+-- ARGV[2]    length of the prefix of the task keys, before the ID
+-- ARGV[3]    tokens of the tasks, in order: token*count, separated by spaces
+-- ARGV[4]    1 to set the marker if tasks are pending, because the queue has a limit, else 0
+-- ARGV[5..]  for each lock: number of its task, the lock
+-- RETURN     OK if all tasks are, else for each task: OK, ALREADY, GONE or LOST. A repeated call
+--            returns GONE.
 -- BOUND      500 tasks
--- include: codes fields counters locks active held finish
+-- include: codes fields mark counters locks long active held finish
 
-return finish(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], { unpack(KEYS, 5) }, ARGV[2], ARGV[3], { unpack(ARGV, 4) })
+local codes, done = finish(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], { unpack(KEYS, 7) }, ARGV[2], ARGV[3], { unpack(ARGV, 5) })
+if ARGV[4] == "1" and done > 0 and redis.call("EXISTS", KEYS[5]) == 1 then
+  mark(KEYS[6])
+end
+return codes

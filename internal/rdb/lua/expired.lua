@@ -1,13 +1,15 @@
--- Lists tasks whose lease has ended.
+-- Lists tasks whose lease has expired.
 --
 -- KEYS[1]  lease
 -- ARGV[1]  prefix of the task keys
--- ARGV[2]  how many entries to pass over
--- ARGV[3]  how many entries to look at
--- ARGV[4]  seconds of patience with leases that other libraries set by their host's clock: those of tasks without a token
--- ARGV[5]  bytes of messages after which no more entries are looked at
--- RETURN   {entries looked at, milliseconds until the next lease ends, 0 if the bytes were used up before the last entry, -1 if there is none,
---           then for each task: id, token, msg or false where there is no task}
+-- ARGV[2]  number of entries to skip
+-- ARGV[3]  maximum number of entries to scan
+-- ARGV[4]  seconds of grace for leases of tasks without a token, which other libraries set by their
+--          host's clock
+-- ARGV[5]  bytes of messages after which the scan stops
+-- RETURN   {entries scanned, milliseconds until the next lease expires, 0 if the bytes were used up
+--          before the last entry, -1 if there is none, then for each task: id, token, msg or false
+--          if there is no task}
 -- BOUND    ARGV[3], at most 100; ARGV[5] and one message
 -- include: fields clock
 

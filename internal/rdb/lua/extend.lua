@@ -7,7 +7,7 @@
 -- RETURN     for each task: OK, GONE or LOST
 -- BOUND      500 tasks
 --
--- The first write is ZREM, which works when Redis is full.
+-- The first write is ZREM, which is allowed at maxmemory.
 -- include: codes fields clock held
 
 redis.call("ZCARD", KEYS[1])

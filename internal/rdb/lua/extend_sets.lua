@@ -1,9 +1,9 @@
--- Keeps aggregation sets from falling back to their groups.
+-- Extends the time for which aggregation sets belong to their aggregators.
 --
 -- KEYS[1]    aggregation_sets
--- ARGV[1]    for how many seconds from now
+-- ARGV[1]    seconds from now
 -- ARGV[2..]  the set's key, for each set
--- RETURN     how many of the sets are still there
+-- RETURN     number of sets that still exist
 -- BOUND      500 sets
 -- include: clock
 

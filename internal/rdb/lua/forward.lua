@@ -1,4 +1,4 @@
--- Moves tasks whose time has come from scheduled or retry to pending, or to their group.
+-- Moves due tasks from scheduled or retry to pending, or to their group.
 --
 -- KEYS[1]  scheduled or retry
 -- KEYS[2]  pending
@@ -7,13 +7,14 @@
 -- KEYS[5]  marker
 -- ARGV[1]  prefix of the task keys
 -- ARGV[2]  prefix of the group keys
--- ARGV[3]  the state that KEYS[1] stands for
--- ARGV[4]  how many at most
--- ARGV[5]  1 if they go to the front of pending, the one that is due first foremost, else 0
--- RETURN   {entries taken, IDs dropped because no task of that state has them, milliseconds until the next one is due or -1}
+-- ARGV[3]  state of the tasks in KEYS[1]
+-- ARGV[4]  maximum number of tasks
+-- ARGV[5]  1 to move them to the front of pending, the one due first in front, else 0
+-- RETURN   {entries removed, IDs dropped because no task in that state has them, milliseconds until
+--          the next one is due or -1}
 -- BOUND    ARGV[4], at most 500
 --
--- The first write is ZREM, which works when Redis is full.
+-- The first write is ZREM, which is allowed at maxmemory.
 -- include: fields clock mark gather
 
 redis.call("LLEN", KEYS[2])
@@ -27,13 +28,13 @@ local ready, grouped, postponed = {}, {}, {}
 for _, id in ipairs(ids) do
   local f = fields(ARGV[1] .. id, "state", "group")
   if f[1] ~= ARGV[3] then
-    -- No such task here: the ID is dropped.
+    -- No task in this state has the ID: drop it.
   elseif not f[2] or f[2] == "" then
     ready[#ready + 1] = id
   elseif type(redis.pcall("ZCARD", ARGV[2] .. f[2])) == "number" then
     grouped[#grouped + 1] = { ARGV[2] .. f[2], f[2], id }
   else
-    -- The group's key is of another type: the task waits a minute for somebody to mend it, and holds up no other.
+    -- The group's key is of another type: retry the task in a minute, and do not block others.
     postponed[#postponed + 1] = now + 60
     postponed[#postponed + 1] = id
   end

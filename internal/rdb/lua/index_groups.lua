@@ -1,12 +1,12 @@
--- Lets an aggregator look at groups that the index does not name, or names for later than it can be: other processes filled them, or
--- servers with other settings looked at them.
+-- Adds groups to the index of due groups if they are missing or their entry is too late, because
+-- other processes filled them or servers with other settings checked them.
 --
 -- KEYS[1]    groups_due
 -- ARGV[1]    prefix of the group keys
--- ARGV[2]    seconds from now within which each group is to be looked at
--- ARGV[3]    tasks that make a group due at once; 0 = any number does not
+-- ARGV[2]    seconds from now within which each group must be checked
+-- ARGV[3]    number of tasks that makes a group due at once; 0 = none does
 -- ARGV[4..]  the name, for each group
--- RETURN     how many groups are looked at sooner
+-- RETURN     number of groups whose check moved forward
 -- BOUND      500 groups
 -- include: clock
 

@@ -2,9 +2,10 @@
 --
 -- KEYS[1..]  the set, for each set
 -- ARGV[1]    prefix of the task keys
--- ARGV[2]    bytes of messages after which no more tasks are read
--- ARGV[3..]  for each set: where in the set to begin, how many tasks to read
--- RETURN     for each set: {id, msg, id, msg, …}; msg is false where no such task is aggregating; fewer where the bytes are used up
+-- ARGV[2]    bytes of messages after which the script stops
+-- ARGV[3..]  for each set: index of the first task, number of tasks to read
+-- RETURN     for each set: {id, msg, id, msg, …}; msg is false if no such task is aggregating;
+--            fewer if the bytes are used up
 -- BOUND      500 tasks, ARGV[2] bytes and one message
 -- include: fields
 

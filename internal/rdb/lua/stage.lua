@@ -1,19 +1,22 @@
--- Takes the tasks of groups that are due out of them, into sets of which each is to be aggregated into one task.
+-- Moves the tasks of due groups into aggregation sets, each of which becomes one task.
 --
 -- KEYS[1]  groups_due
 -- KEYS[2]  groups
 -- KEYS[3]  aggregation_sets
 -- ARGV[1]  prefix of the group keys
--- ARGV[2]  name of the first set; the key of a set is that of its group, a colon, this name and three digits
+-- ARGV[2]  name of the first set; the key of a set is the key of its group, a colon, this name and
+--          three digits
 -- ARGV[3]  seconds that a group waits after its newest task
--- ARGV[4]  seconds that its oldest task waits at most; 0 = as long as others come
--- ARGV[5]  tasks in a set at most; as many make a group due at once; 0 = any number
--- ARGV[6]  seconds until the sets fall back to their groups
--- ARGV[7]  how many groups to look at, and sets to make, at most
--- RETURN   {milliseconds until a group is to be looked at or -1, then for each set: its group, its key, its size}
--- BOUND    ARGV[7] groups, at most 100; 500 tasks moved, or one set; a group that becomes one set is renamed
+-- ARGV[4]  maximum seconds that its oldest task waits; 0 = unlimited
+-- ARGV[5]  maximum tasks of a set, which also makes a group due at once; 0 = unlimited
+-- ARGV[6]  seconds until the sets expire
+-- ARGV[7]  maximum number of groups to check, and of sets
+-- RETURN   {milliseconds until the next check of a group or -1, then for each set: its group, its
+--          key, its size}
+-- BOUND    ARGV[7] groups, at most 100; 500 tasks moved, or one set; a group that becomes one set
+--          is renamed
 --
--- Scores are whole seconds, rounded down, so a wait of n seconds is over when n + 1 have passed.
+-- Scores are whole seconds, rounded down, so a wait of n seconds ends after n + 1 seconds.
 -- include: clock
 
 local now, us = clock()
@@ -22,7 +25,7 @@ local limit, budget = tonumber(ARGV[7]), 500
 redis.call("SCARD", KEYS[2])
 redis.call("ZCARD", KEYS[3])
 
--- score(group, rank) is when the task at a rank was added.
+-- score(group, rank) returns when the task at a rank was added.
 local function score(group, rank)
   return tonumber(redis.call("ZRANGE", group, rank, rank, "WITHSCORES")[2])
 end
@@ -33,8 +36,8 @@ for _, name in ipairs(redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", now, "LIMIT",
   local card = redis.pcall("ZCARD", group)
   local taken, look = 0, nil
   if type(card) == "table" then
-    redis.call("EXISTS", group) -- raises where the group is not served here now; see fields
-    look = now + 60 -- a key of another type: it holds up no other group
+    redis.call("EXISTS", group) -- raises if this node does not serve the group; see fields
+    look = now + 60 -- a key of another type does not block other groups
     card = 0
   end
   local newest = card > 0 and score(group, -1)

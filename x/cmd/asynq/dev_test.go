@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -23,15 +25,15 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// said is what the program wrote so far.
-type said struct {
+// output is the output of the program so far.
+type output struct {
 	mu    sync.Mutex
 	b     bytes.Buffer
-	ready chan struct{} // closed when it has told the last of its beginning
+	ready chan struct{} // closed after the startup message
 	once  sync.Once
 }
 
-func (s *said) Write(p []byte) (int, error) {
+func (s *output) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.b.Write(p)
@@ -41,13 +43,13 @@ func (s *said) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (s *said) String() string {
+func (s *output) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.String()
 }
 
-// The command for a first look: pages answer, tasks succeed and fail, and nothing of it is left.
+// In the demo, pages work, tasks succeed and fail, and nothing remains at the end.
 func TestDev(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -57,11 +59,11 @@ func TestDev(t *testing.T) {
 	listen := taken.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	words, code := &said{ready: make(chan struct{})}, make(chan int, 1)
+	words, code := &output{ready: make(chan struct{})}, make(chan int, 1)
 	go func() {
 		code <- cli.Run(ctx, []string{"dev", "--listen", listen, "--rate", "60", "--seed", "3"}, cli.Streams{
 			In: strings.NewReader(""), Out: io.Discard, Err: words, Env: func(name string) (string, bool) {
-				// None of these is for the demo.
+				// The demo must ignore all of these.
 				v, ok := map[string]string{"HOME": t.TempDir(), "ASYNQ_URI": "127.0.0.1:1", "ASYNQ_NAMESPACE": "production", "ASYNQ_PASSWORD": "secret"}[name]
 				return v, ok
 			},
@@ -70,19 +72,19 @@ func TestDev(t *testing.T) {
 	select {
 	case <-words.ready:
 	case c := <-code:
-		t.Fatalf("it ended with %d: %s", c, words)
+		t.Fatalf("exit code %d: %s", c, words)
 	}
 	redis := regexp.MustCompile(`redis://(\S+) dash`).FindStringSubmatch(words.String())
-	if redis == nil || !strings.Contains(words.String(), "http://"+listen+"/\n") {
-		t.Fatalf("it does not say where to look: %s", words)
+	if redis == nil || !strings.Contains(words.String(), "http://"+listen+"/?token=") {
+		t.Fatalf("the message has no URLs: %s", words)
 	}
 
 	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: redis[1]})
-	awaitLife(t, inspector)
+	awaitActivity(t, inspector)
 	_ = inspector.Close()
 
 	transport := &http.Transport{}
-	browser := &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	browser := &http.Client{Transport: transport, Timeout: time.Minute}
 	for _, path := range []string{"/", "/queues", "/queue?queue=critical", "/healthz"} {
 		resp, err := browser.Get("http://" + listen + path)
 		if err != nil {
@@ -94,34 +96,52 @@ func TestDev(t *testing.T) {
 			t.Errorf("%s: %s, %v\n%s", path, resp.Status, err, body)
 		}
 	}
+	link := regexp.MustCompile(`http://\S+\?token=\S+`).FindString(words.String())
+	for link, want := range map[string]int{"http://" + listen + "/": http.StatusForbidden, link: http.StatusOK} {
+		browser.Jar, _ = cookiejar.New(nil) // no error without options
+		resp, err := browser.Get(link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		resp, err = browser.PostForm("http://"+listen+"/queue", url.Values{"queue": {"critical"}, "do": {"resume"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if got := resp.StatusCode; (got == http.StatusForbidden) != (want == http.StatusForbidden) {
+			t.Errorf("a change after %s: %d, want %d", link, got, want)
+		}
+	}
 	transport.CloseIdleConnections()
 
 	cancel()
 	select {
 	case c := <-code:
-		if text := words.String(); c != cli.ExitDone || strings.Contains(text, "WARN") || strings.Contains(text, "ERROR") {
-			t.Errorf("it ended with %d: %s", c, text)
+		if text := words.String(); c != cli.ExitDone || strings.Count(text, "WARN") != strings.Count(text, "msg=refused") || strings.Contains(text, "ERROR") {
+			t.Errorf("exit code %d: %s", c, text)
 		}
-	case <-time.After(15 * time.Second):
-		t.Fatal("it does not end")
+	case <-time.After(time.Minute):
+		t.Fatal("the demo does not stop")
 	}
 	for _, addr := range []string{listen, redis[1]} {
 		if c, err := net.Dial("tcp", addr); err == nil {
 			_ = c.Close()
-			t.Errorf("somebody still listens on %s", addr)
+			t.Errorf("%s is still in use", addr)
 		}
 	}
 }
 
-// awaitLife waits until tasks have succeeded, failed, been archived, scheduled and grouped, and workers and schedulers are seen.
-func awaitLife(t *testing.T, inspector *asynq.Inspector) {
+// awaitActivity waits for tasks that succeeded, failed, and are archived, scheduled and grouped,
+// and for servers and schedulers.
+func awaitActivity(t *testing.T, inspector *asynq.Inspector) {
 	t.Helper()
-	look := time.NewTicker(50 * time.Millisecond)
-	defer look.Stop()
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
 	missing := "everything"
-	for deadline := time.Now().Add(12 * time.Second); ; <-look.C {
+	for deadline := time.Now().Add(time.Minute); ; <-poll.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("not seen: %s", missing)
+			t.Fatalf("missing: %s", missing)
 		}
 		var all asynq.QueueInfo
 		infos, err := inspector.QueueInfos(t.Context())
@@ -154,12 +174,12 @@ func awaitLife(t *testing.T, inspector *asynq.Inspector) {
 			t.Fatal(err)
 		}
 		missing = ""
-		for what, seen := range map[string]bool{
+		for what, found := range map[string]bool{
 			"100 processed": all.Processed-all.Failed > 100, "failed": all.Failed > 0, "archived": all.Archived > 0, "retry": all.Retry > 0,
 			"scheduled": all.Scheduled > 0, "completed": all.Completed > 0, "groups": all.Groups > 0, "paused": paused == 1,
 			"servers": len(servers) == 4, "entries": len(entries) == 5,
 		} {
-			if !seen {
+			if !found {
 				missing += what + " "
 			}
 		}

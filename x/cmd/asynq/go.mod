@@ -2,19 +2,12 @@ module github.com/asynq-go/asynq/x/cmd/asynq
 
 go 1.26.0
 
-replace (
-	github.com/asynq-go/asynq => ../../..
-	github.com/asynq-go/asynq/x/filter => ../../filter
-	github.com/asynq-go/asynq/x/metrics => ../../metrics
-)
-
 require (
-	charm.land/bubbles/v2 v2.2.1
+	charm.land/bubbles/v2 v2.1.1 // v2.2.1 needs go-runewidth v0.0.27, which takes 18 ms at each start
 	charm.land/bubbletea/v2 v2.0.9
 	charm.land/lipgloss/v2 v2.0.6
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/asynq-go/asynq v0.0.0
-	github.com/asynq-go/asynq/x/filter v0.0.0
 	github.com/asynq-go/asynq/x/metrics v0.0.0
 	github.com/charmbracelet/x/ansi v0.11.8
 	github.com/charmbracelet/x/exp/teatest/v2 v2.0.0-20260823001701-96af6d2cb5f6
@@ -49,7 +42,7 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/lucasb-eyer/go-colorful v1.4.1 // indirect
-	github.com/mattn/go-runewidth v0.0.27 // indirect
+	github.com/mattn/go-runewidth v0.0.24 // indirect
 	github.com/muesli/cancelreader v0.2.2 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
@@ -66,11 +59,3 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
-
-replace github.com/asynq-go/asynq/x/web => ../../web
-
-replace github.com/asynq-go/asynq/x/service => ../../service
-
-replace github.com/asynq-go/asynq/x/service/tasks => ../../service/tasks
-
-replace github.com/asynq-go/asynq/x/asynqtest => ../../asynqtest

@@ -11,7 +11,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The second signal ends a command that does not come to an end by itself.
+	// A second signal ends a command that does not stop by itself.
 	context.AfterFunc(ctx, stop)
 	cli.QuietRedis()
 	os.Exit(cli.Run(ctx, os.Args[1:], cli.System()))

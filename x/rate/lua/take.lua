@@ -1,18 +1,20 @@
--- Takes tokens out of a bucket, or tells when they will be there.
+-- Takes tokens from a bucket, or returns when there will be enough.
 --
 -- KEYS[1]  bucket
--- ARGV[1]  how many tokens to take
--- ARGV[2]  units that come into the bucket in a microsecond
--- ARGV[3]  units that make a token
+-- ARGV[1]  tokens to take
+-- ARGV[2]  units added per microsecond
+-- ARGV[3]  units per token
 -- ARGV[4]  tokens in a full bucket
--- ARGV[5]  1 if who is refused comes back in its turn, else 0
--- RETURN   {1 if they were taken, else 0, whole tokens left, microseconds until there are enough, microseconds until the caller's turn}
+-- ARGV[5]  1 if a rejected caller gets a place in the line, else 0
+-- RETURN   {1 if they were taken, else 0; whole tokens left; microseconds until there are enough;
+--          microseconds until the caller's turn}
 -- BOUND    one bucket
 --
--- All amounts are whole numbers below 2^52 units, which Lua's numbers hold exactly. The bucket is a text of four: its level, when
--- that was, the units of a token then, and the end of the line: when the last one that was refused is to come back. A bucket that is
--- not there is full, so the key expires when the bucket is full and the line at its end.
--- PEXPIRE comes first: it works when Redis is full, and then SET does.
+-- All amounts are whole numbers below 2^52 units, which are exact in Lua. The bucket is a text of
+-- four numbers: its level, the time of that level, the units per token at that time, and the end of
+-- the line: the turn of the last rejected caller. A missing bucket is full, so the key expires when
+-- the bucket is full and the line has ended.
+-- PEXPIRE comes first: it is allowed when Redis is full, and after it SET is.
 
 local time = redis.call("TIME")
 local now = tonumber(time[1]) * 1e6 + tonumber(time[2])
@@ -27,7 +29,7 @@ if l then
     level = math.floor(level / tonumber(s) * size)
   end
   if at > now then
-    -- The clock was set back: go on from here, with what there is.
+    -- The clock went back: continue from now with the stored level.
     line, at, changed = line - (at - now), now, true
   end
   level = math.min(full, level + (now - at) * refill)

@@ -13,9 +13,11 @@ import (
 	"time"
 )
 
-// flaky is a proxy before a service that drops one connection in so many requests: in turn before the service has got the request, and
-// when it has answered. The first outcomes it lets pass at the fifth time only. Tasks on their way to a worker it lets pass: their attempts would count.
-func flaky(t *testing.T, s *site, every int64) (address string) {
+// flaky is a proxy that drops one connection in every so many requests, alternately before the
+// service receives the request and after it has responded. It accepts the first settlements at the
+// fifth attempt only. It does not drop responses that deliver tasks, because their attempts would
+// count.
+func flaky(t *testing.T, s *env, every int64) (address string) {
 	t.Helper()
 	target, err := url.Parse(s.url())
 	if err != nil {
@@ -27,15 +29,16 @@ func flaky(t *testing.T, s *site, every int64) (address string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		drop := count.Add(1) % every
 		if r.URL.Path == "/v1/leases/settle" {
-			// libcurl repeats by itself what a connection drops that was in use before: so it needs more than one.
+			// libcurl itself repeats a request on a reused connection that was dropped, so drop
+			// two.
 			switch n := settles.Add(1); {
-			case n > 10: // enough
+			case n > 10:
 			case n%5 == 0:
-				drop = 1 // by now, it passes
+				drop = 1 // accept
 			case n%5 == 1, n%5 == 2:
 				drop = every / 2
 			case n%5 == 3:
-				notNow(w, r)
+				unavailable(w, r)
 				return
 			case n%5 == 4:
 				drop = 0
@@ -55,8 +58,8 @@ func flaky(t *testing.T, s *site, every int64) (address string) {
 	return server.URL
 }
 
-// notNow answers outcomes as the service does while Redis does not answer.
-func notNow(w http.ResponseWriter, r *http.Request) {
+// unavailable responds to settlements as the service does when Redis is unreachable.
+func unavailable(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Outcomes []struct{ Lease string } }
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -69,10 +72,10 @@ func notNow(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"results": results}) // the client may have gone
+	_ = json.NewEncoder(w).Encode(map[string]any{"results": results}) // the client may have disconnected
 }
 
-// hangUp ends a connection in the middle of everything.
+// hangUp resets a connection.
 func hangUp(w http.ResponseWriter) {
 	conn, _, err := w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -84,13 +87,13 @@ func hangUp(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// shortLease lets heartbeats come soon.
+// shortLease makes heartbeats frequent.
 const shortLease = 2 * time.Second
 
 func TestPHPClient(t *testing.T) {
 	t.Parallel()
 	php := needPHP(t)
-	s := newSite(t, shortLease)
+	s := newEnv(t, shortLease)
 	env := append(clientEnv(flaky(t, s, 7)), "ASYNQ_READ_TOKEN="+readToken)
 	start(t, env, php, filepath.Join("..", "php", "tests", "run.php")).wait(t)
 }
@@ -98,7 +101,7 @@ func TestPHPClient(t *testing.T) {
 func TestPythonClient(t *testing.T) {
 	t.Parallel()
 	python := need(t, "python3", "CI_REQUIRE_PYTHON")
-	s := newSite(t, shortLease)
+	s := newEnv(t, shortLease)
 	env := append(clientEnv(flaky(t, s, 7)), "ASYNQ_READ_TOKEN="+readToken, "PYTHONDONTWRITEBYTECODE=1")
 	start(t, env, python, "-m", "unittest", "discover", "-v", "-s", filepath.Join("..", "python"), "-p", "*_test.py").wait(t)
 }

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// The secrets of the tokens of the service under test.
+// Secrets of the test tokens.
 const (
-	token     = "e2e-token-that-may-do-anything"
-	readToken = "e2e-token-that-may-only-look"
-	newToken  = "e2e-token-that-comes-later"
+	token     = "e2e-token-with-all-scopes"
+	readToken = "e2e-token-for-reading"
+	newToken  = "e2e-token-added-by-reload"
 )
 
 const (
@@ -20,9 +20,9 @@ const (
 	allTasks = "scopes: [enqueue, work, read, manage], queues: ['*']"
 )
 
-// writeConfig writes the service's configuration file anew, with these more queues and tokens, which are lines of YAML. The first call
-// says where the file is.
-func (s *site) writeConfig(t *testing.T, moreQueues, moreTokens string) {
+// writeConfig writes the configuration of the service with additional queues and tokens, which are
+// lines of YAML. The first call chooses the path.
+func (s *env) writeConfig(t *testing.T, moreQueues, moreTokens string) {
 	t.Helper()
 	if s.config == "" {
 		s.config = filepath.Join(t.TempDir(), "service.yaml")
@@ -35,8 +35,8 @@ func (s *site) writeConfig(t *testing.T, moreQueues, moreTokens string) {
 		fmt.Sprintf("limits: {lease_duration: %v, shutdown_timeout: %v}\n", s.lease, 5*time.Second))
 }
 
-// write puts a text in place of the configuration, as a whole.
-func (s *site) write(t *testing.T, text string) {
+// write atomically replaces the configuration file.
+func (s *env) write(t *testing.T, text string) {
 	t.Helper()
 	next := s.config + ".next"
 	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {

@@ -1,3 +1,3 @@
-// Package e2e tests the queue service from outside, with real processes: redis-server, the service, workers in PHP, Python and Go, and
-// curl. It has nothing to import.
+// Package e2e tests the queue service from outside with real processes: redis-server, the service,
+// curl, and workers in PHP, Python and Go. It exports nothing.
 package e2e

@@ -12,16 +12,17 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
-// lease is how long leases last in tests that lose none on purpose.
+// lease is the lease duration of tests in which no lease expires.
 const lease = 10 * time.Second
 
-// completed waits until a queue has so many completed tasks, and nothing else, and checks their results.
-func completed(t *testing.T, s *site, queue string, want int) {
+// completed waits until a queue contains only this number of completed tasks, and checks their
+// results.
+func completed(t *testing.T, s *env, queue string, want int) {
 	t.Helper()
 	i := s.inspector(t)
 	proctest.Eventually(t, "all tasks are completed", func() bool {
 		info, err := i.GetQueueInfo(queue)
-		return err == nil && info.Completed == want && info.Size == 0
+		return err == nil && info.Completed == want && info.Size == want
 	})
 	tasks, err := i.ListCompletedTasks(queue, asynq.PageSize(want))
 	if err != nil {
@@ -40,20 +41,20 @@ func completed(t *testing.T, s *site, queue string, want int) {
 
 func TestPHPProducerAndPHPWorker(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, lease)
+	s := newEnv(t, lease)
 	log := newLogbook(t)
 	w := s.php(t, "worker.php", log.path, "10", "0", "mail")
 	s.php(t, "produce.php", "200", "mail:1").wait(t)
 	completed(t, s, "mail", 200)
-	w.term(t) // it ends at once, though it waits for tasks
+	w.term(t) // ends at once, although it waits for tasks
 	if lines := log.lines(); !strings.HasPrefix(lines[len(lines)-1], "stopped") {
-		t.Errorf("the worker did not end in order: %q", lines[len(lines)-1])
+		t.Errorf("the worker did not shut down cleanly: %q", lines[len(lines)-1])
 	}
 }
 
 func TestGoProducerAndPHPWorker(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, lease)
+	s := newEnv(t, lease)
 	s.php(t, "worker.php", newLogbook(t).path, "10", "0", "mail")
 	c := asynq.NewClient(asynq.RedisClientOpt{Addr: s.redis})
 	t.Cleanup(func() { _ = c.Close() })
@@ -68,7 +69,7 @@ func TestGoProducerAndPHPWorker(t *testing.T) {
 
 func TestPHPProducerAndGoWorker(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, lease)
+	s := newEnv(t, lease)
 	mux := asynq.NewServeMux()
 	mux.HandleFunc("mail", func(_ context.Context, task *asynq.Task) error {
 		_, err := task.ResultWriter().Write(task.Payload())
@@ -83,10 +84,11 @@ func TestPHPProducerAndGoWorker(t *testing.T) {
 	completed(t, s, "mail", 200)
 }
 
-// A handler that is in a call that takes longer than leases last keeps its lease: another process extends it.
-func TestPHPHandlerOutlastsItsLease(t *testing.T) {
+// A handler whose call takes longer than the lease duration keeps its lease: another process
+// extends it.
+func TestPHPHandlerExceedsLeaseDuration(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, time.Second)
+	s := newEnv(t, time.Second)
 	log := newLogbook(t)
 	s.php(t, "worker.php", log.path, "1", "0", "slow")
 	c := asynq.NewClient(asynq.RedisClientOpt{Addr: s.redis})
@@ -96,14 +98,14 @@ func TestPHPHandlerOutlastsItsLease(t *testing.T) {
 	}
 	completed(t, s, "slow", 1)
 	if lines := log.lines(); len(lines) != 2 || !strings.HasPrefix(lines[1], "end slow 1 1 ") {
-		t.Errorf("the worker did %q: want one attempt", lines)
+		t.Errorf("the worker logged %q, want one attempt", lines)
 	}
 }
 
-// RetryLater has a task tried again when the handler says; and one that is killed at work loses its task to another.
-func TestPHPWorkerFailsAndDies(t *testing.T) {
+// RetryLater sets the retry delay, and the task of a killed worker goes to another one.
+func TestPHPWorkerRetriesAndCrashes(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, time.Second)
+	s := newEnv(t, time.Second)
 	log := newLogbook(t)
 	w := s.php(t, "worker.php", log.path, "1", "0", "mail")
 	c := asynq.NewClient(asynq.RedisClientOpt{Addr: s.redis})
@@ -115,11 +117,11 @@ func TestPHPWorkerFailsAndDies(t *testing.T) {
 	if _, err := c.Enqueue(asynq.NewTask("mail", []byte(`{"n":2,"busy":60}`), asynq.Queue("mail"), asynq.Retention(time.Hour))); err != nil {
 		t.Fatal(err)
 	}
-	proctest.Eventually(t, "the worker is at work", func() bool { return len(log.lines()) == 4 })
+	proctest.Eventually(t, "the worker is active", func() bool { return len(log.lines()) == 4 })
 	w.kill()
 	s.php(t, "worker.php", log.path, "1", "0", "mail")
 	completed(t, s, "mail", 2)
 	if lines := log.lines(); len(lines) != 6 || !strings.HasPrefix(lines[5], "end mail 2 2 ") {
-		t.Errorf("the workers did %q: want a second attempt at the end", lines)
+		t.Errorf("the workers logged %q, want a second attempt at the end", lines)
 	}
 }

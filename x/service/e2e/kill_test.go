@@ -10,30 +10,31 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
-// What the storm is made of.
+// Parameters of TestKillsUnderLoad.
 const (
-	stormTasks   = 20_000
-	stormEvery   = 40 // one task in so many is ordered; others are of the queue "bulk"
-	stormWorkers = 8
-	stormLease   = 3 * time.Second
+	loadTasks    = 20_000
+	orderedEvery = 40 // one in so many tasks goes to the queue "ordered", the others to "bulk"
+	loadWorkers  = 8
+	loadLease    = 3 * time.Second
 )
 
-// 20,000 tasks go through 8 workers in PHP, while two of them are killed and started again, and so is the service, with SIGKILL: none is
-// lost, none made twice, and those of a queue with max_run 1 start in order and one after the other.
-func TestStorm(t *testing.T) {
-	s := newSite(t, stormLease)
+// 20,000 tasks pass through 8 PHP workers while two workers and the service are killed with SIGKILL
+// and restarted. No task is lost or enqueued twice, and tasks of the queue with max_run 1 start in
+// order, one at a time.
+func TestKillsUnderLoad(t *testing.T) {
+	s := newEnv(t, loadLease)
 	log := newLogbook(t)
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
 
-	began := time.Now()
+	start := time.Now()
 	newWorker := func() *process { return s.php(t, "worker.php", log.path, "50", "1", "ordered", "bulk") }
-	workers := make([]*process, stormWorkers)
+	workers := make([]*process, loadWorkers)
 	for n := range workers {
 		workers[n] = newWorker()
 	}
-	producer := s.php(t, "produce.php", fmt.Sprint(stormTasks), fmt.Sprintf("ordered:%d", stormEvery), "bulk:1")
+	producer := s.php(t, "produce.php", fmt.Sprint(loadTasks), fmt.Sprintf("ordered:%d", orderedEvery), "bulk:1")
 
 	killed := make(map[int]bool)
 	kill := func(n int) {
@@ -46,9 +47,9 @@ func TestStorm(t *testing.T) {
 		s.serve(t)
 	}
 	killAny := func() { kill(random.IntN(len(workers))) }
-	killHolder := func() { // of the ordered queue, most probably: its lease lasts until all 50 tasks are done
+	killHolder := func() { // most likely holds an ordered task: its lease lasts until all 50 tasks are done
 		var at int
-		proctest.Eventually(t, "a worker begins an ordered task", func() bool {
+		proctest.Eventually(t, "a worker starts an ordered task", func() bool {
 			lines := log.lines()
 			pid := holder(lines[max(0, len(lines)-20):])
 			at = slices.IndexFunc(workers, func(w *process) bool { return w.cmd.Process.Pid == pid })
@@ -56,21 +57,21 @@ func TestStorm(t *testing.T) {
 		})
 		kill(at)
 	}
-	for n, trouble := range []func(){killHolder, restart, killAny} {
-		after := 2 * stormTasks * (1 + n*2 + random.IntN(2)) / 8 // lines; a task has two
-		proctest.Eventually(t, "workers have got on", func() bool { return len(log.lines()) >= after })
-		trouble()
+	for n, fault := range []func(){killHolder, restart, killAny} {
+		after := 2 * loadTasks * (1 + n*2 + random.IntN(2)) / 8 // log lines, two per task
+		proctest.Eventually(t, "progress of the workers", func() bool { return len(log.lines()) >= after })
+		fault()
 	}
 	producer.wait(t)
-	drain(t, s, stormTasks)
-	t.Logf("%d tasks in %v", stormTasks, time.Since(began).Round(time.Millisecond))
+	drain(t, s, loadTasks)
+	t.Logf("%d tasks in %v", loadTasks, time.Since(start).Round(time.Millisecond))
 	for _, w := range workers {
 		w.term(t)
 	}
-	judge(t, log.lines(), killed)
+	checkLog(t, log.lines(), killed)
 }
 
-// holder is the process that has begun an ordered task last; 0 if none has.
+// holder returns the process that last started an ordered task; 0 if none has.
 func holder(lines []string) (pid int) {
 	for _, line := range slices.Backward(lines) {
 		if _, err := fmt.Sscanf(line, "begin ordered %d %d %d", new(int), new(int), &pid); err == nil {
@@ -80,11 +81,11 @@ func holder(lines []string) (pid int) {
 	return 0
 }
 
-// drain waits until so many tasks are completed, and nothing else is there.
-func drain(t *testing.T, s *site, tasks int) {
+// drain waits until the queues contain only this number of completed tasks.
+func drain(t *testing.T, s *env, tasks int) {
 	t.Helper()
 	i := s.inspector(t)
-	left := map[string]int{"ordered": tasks / stormEvery, "bulk": tasks - tasks/stormEvery}
+	left := map[string]int{"ordered": tasks / orderedEvery, "bulk": tasks - tasks/orderedEvery}
 	proctest.Eventually(t, "all tasks are completed", func() bool {
 		for queue, want := range left {
 			info, err := i.GetQueueInfo(queue)
@@ -94,7 +95,7 @@ func drain(t *testing.T, s *site, tasks int) {
 			if info.Archived > 0 || info.Completed > want {
 				t.Fatalf("queue %s: %d completed of %d, %d archived", queue, info.Completed, want, info.Archived)
 			}
-			if info.Size > 0 || info.Completed < want {
+			if info.Size > info.Completed || info.Completed < want {
 				return false
 			}
 		}
@@ -102,11 +103,11 @@ func drain(t *testing.T, s *site, tasks int) {
 	})
 }
 
-// judge holds what the workers did against what was promised.
-func judge(t *testing.T, lines []string, killed map[int]bool) {
+// checkLog checks the log of the workers.
+func checkLog(t *testing.T, lines []string, killed map[int]bool) {
 	t.Helper()
 	done := make(map[int]int)
-	holder, last, again := 0, -1, 0 // of the ordered queue: the process at work, the last task that was begun, and later attempts
+	holder, last, retries := 0, -1, 0 // of the ordered queue: active process, last started task, number of retries
 	for _, line := range lines {
 		var what, typename string
 		var n, attempt, pid int
@@ -121,20 +122,20 @@ func judge(t *testing.T, lines []string, killed map[int]bool) {
 		}
 		if what == "end" {
 			if holder != pid {
-				t.Errorf("overlap: process %d ends task %d while %d is at work", pid, n, holder)
+				t.Errorf("overlap: process %d ends task %d while %d is active", pid, n, holder)
 			}
 			holder = 0
 			continue
 		}
 		if holder != 0 && !killed[holder] {
-			t.Errorf("overlap: process %d begins task %d while %d is at work", pid, n, holder)
+			t.Errorf("overlap: process %d starts task %d while %d is active", pid, n, holder)
 		}
 		holder = pid
 		if attempt > 1 {
-			again++
+			retries++
 		}
 		if n < last || n == last && attempt == 1 {
-			t.Errorf("order: attempt %d of task %d begins after task %d has", attempt, n, last)
+			t.Errorf("order: attempt %d of task %d starts after task %d", attempt, n, last)
 		}
 		last = n
 	}
@@ -142,16 +143,16 @@ func judge(t *testing.T, lines []string, killed map[int]bool) {
 	for _, times := range done {
 		twice += times - 1
 	}
-	if len(done) != stormTasks {
-		t.Errorf("%d tasks of %d were done", len(done), stormTasks)
+	if len(done) != loadTasks {
+		t.Errorf("%d of %d tasks completed", len(done), loadTasks)
 	}
-	// What was at work when something was killed may be done again, and no more: 50 tasks of each of two workers, and the outcomes and
-	// takes of all eight that the service took with it.
-	if limit := 50 * (2 + stormWorkers); twice > limit {
-		t.Errorf("%d tasks were done again: want %d at most", twice, limit)
+	// Only work in progress during a kill may repeat: 50 tasks of each of two workers, and the
+	// outcomes and takes of all eight workers that the service was handling.
+	if limit := 50 * (2 + loadWorkers); twice > limit {
+		t.Errorf("%d tasks ran again, want at most %d", twice, limit)
 	}
-	if again > 2+1 {
-		t.Errorf("%d tasks of the ordered queue were tried again: want one at most for each kill", again)
+	if retries > 2+1 {
+		t.Errorf("%d retries in the ordered queue, want at most one per kill", retries)
 	}
-	t.Logf("done again: %d; later attempts in the ordered queue: %d", twice, again)
+	t.Logf("repeated tasks: %d; retries in the ordered queue: %d", twice, retries)
 }

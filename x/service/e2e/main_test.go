@@ -9,13 +9,13 @@ import (
 	"sync"
 	"testing"
 
-	_ "github.com/asynq-go/asynq/x/service/standalone" // the program under test has it: with it, changes of it change this test
+	_ "github.com/asynq-go/asynq/x/service/standalone" // invalidates the test cache when the program under test changes
 )
 
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if built.dir != "" {
-		_ = os.RemoveAll(built.dir) // it is in a temporary directory
+		_ = os.RemoveAll(built.dir)
 	}
 	os.Exit(code)
 }
@@ -27,8 +27,8 @@ var built struct {
 	err  error
 }
 
-// program is the path of the command asynq, which is built for the first test that asks. It is a module of its own: the build is its own,
-// too, and follows go.work, or that module's go.mod where GOWORK=off.
+// program returns the path of the command asynq and builds it once. The command is a separate
+// module: its build uses go.work, or the go.mod of that module if GOWORK=off.
 func program(t *testing.T) string {
 	t.Helper()
 	built.once.Do(func() {
@@ -43,7 +43,7 @@ func program(t *testing.T) string {
 		}
 	})
 	if built.err != nil {
-		t.Fatalf("building the program: %v", built.err)
+		t.Fatalf("build: %v", built.err)
 	}
 	return filepath.Join(built.dir, "asynq")
 }

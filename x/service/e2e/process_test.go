@@ -15,10 +15,10 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 60 * time.Second
+// timeout is how long tests wait.
+const timeout = 60 * time.Second
 
-// need skips a test where a program is missing, unless the environment says that it must be there.
+// need skips a test if a program is missing, unless the environment variable requires it.
 func need(t *testing.T, program, required string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -33,7 +33,7 @@ func need(t *testing.T, program, required string) string {
 	return ""
 }
 
-// needPHP is need of a PHP with curl.
+// needPHP is like need for PHP with curl.
 func needPHP(t *testing.T) string {
 	t.Helper()
 	const required = "CI_REQUIRE_PHP"
@@ -47,15 +47,16 @@ func needPHP(t *testing.T) string {
 	return php
 }
 
-// process is a child of the test.
+// process is a child process of the test.
 type process struct {
 	cmd  *exec.Cmd
-	out  string // the file with what it says
+	out  string // output file
 	done chan struct{}
-	err  error // once done
+	err  error // valid after done
 }
 
-// start starts a program, which is killed at the end of the test. What it says is in the test's log if that fails.
+// start starts a program, which is killed when the test ends. If the test fails, its output is
+// logged.
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(name, args...), out: filepath.Join(t.TempDir(), "out"), done: make(chan struct{})}
@@ -64,7 +65,7 @@ func start(t *testing.T, env []string, name string, args ...string) *process {
 		t.Fatal(err)
 	}
 	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.Stdout, p.cmd.Stderr = out, out // files: whoever inherits them keeps nobody waiting
+	p.cmd.Stdout, p.cmd.Stderr = out, out // a file: Wait does not block on inherited pipes
 	proctest.DieWithParent(p.cmd)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("starting %s: %v", name, err)
@@ -74,17 +75,17 @@ func start(t *testing.T, env []string, name string, args ...string) *process {
 		close(p.done)
 	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // it may have ended
+		_ = p.cmd.Process.Kill() // may have ended
 		<-p.done
 		_ = out.Close()
 		if text, _ := os.ReadFile(p.out); t.Failed() && len(text) > 0 {
-			t.Logf("%s (pid %d) said:\n%s", filepath.Base(name), p.cmd.Process.Pid, tail(text))
+			t.Logf("output of %s (pid %d):\n%s", filepath.Base(name), p.cmd.Process.Pid, tail(text))
 		}
 	})
 	return p
 }
 
-// output is what the process has said so far.
+// output returns the output of the process so far.
 func (p *process) output(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(p.out)
@@ -94,10 +95,10 @@ func (p *process) output(t *testing.T) string {
 	return string(text)
 }
 
-// tail is the end of a long text.
+// tail returns the end of a long text.
 func tail(text []byte) []byte { return text[max(0, len(text)-16_000):] }
 
-// wait waits until the process has ended by itself, without an error.
+// wait waits until the process exits, and fails the test if it exits with an error.
 func (p *process) wait(t *testing.T) {
 	t.Helper()
 	select {
@@ -105,80 +106,86 @@ func (p *process) wait(t *testing.T) {
 		if p.err != nil {
 			t.Fatalf("%s: %v", strings.Join(p.cmd.Args, " "), p.err)
 		}
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatalf("%s does not end", strings.Join(p.cmd.Args, " "))
 	}
 }
 
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Process.Kill() // may have ended
 	<-p.done
 }
 
-// term asks the process to end, and waits until it has.
+// term sends SIGTERM and waits until the process exits.
 func (p *process) term(t *testing.T) {
 	t.Helper()
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // may have ended
 	p.wait(t)
 }
 
-// site is a Redis, and a service on it.
-type site struct {
+// env is a Redis server and a service.
+type env struct {
 	redis   string
 	addr    string
 	lease   time.Duration
-	config  string // the service's file
+	config  string // path of the configuration
 	service *process
 }
 
-func (s *site) url() string { return "http://" + s.addr }
+func (s *env) url() string { return "http://" + s.addr }
 
-// newSite starts them.
-func newSite(t *testing.T, lease time.Duration) *site {
+// newEnv starts Redis and the service.
+func newEnv(t *testing.T, lease time.Duration) *env {
 	t.Helper()
-	s := &site{redis: proctest.StartRedis(t).Addr(), addr: proctest.FreeAddr(t), lease: lease}
+	s := &env{redis: proctest.StartRedis(t).Addr(), addr: proctest.FreeAddr(t), lease: lease}
 	s.serve(t)
 	return s
 }
 
-// serve starts the service, again for one.
-func (s *site) serve(t *testing.T) {
+// serve starts or restarts the service.
+func (s *env) serve(t *testing.T) {
 	t.Helper()
 	if s.config == "" {
 		s.writeConfig(t, "", "")
 	}
-	s.service = start(t, nil, program(t), "service", "--config", s.config)
+	s.await(t, start(t, nil, program(t), "service", "--config", s.config))
+}
+
+// await waits until a process that runs the service is ready.
+func (s *env) await(t *testing.T, p *process) {
+	t.Helper()
+	s.service = p
 	proctest.Eventually(t, "the service is ready", func() bool {
 		select {
 		case <-s.service.done:
-			t.Fatalf("the service has ended: %v", s.service.err)
+			t.Fatalf("the service exited: %v", s.service.err)
 		default:
 		}
-		answer, err := http.Get(s.url() + "/readyz")
+		response, err := http.Get(s.url() + "/readyz")
 		if err != nil {
 			return false
 		}
-		return answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
+		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 	})
 }
 
-// inspector looks at the queues past the service.
-func (s *site) inspector(t *testing.T) *asynq.Inspector {
+// inspector returns an Inspector.
+func (s *env) inspector(t *testing.T) *asynq.Inspector {
 	t.Helper()
 	i := asynq.NewInspector(asynq.RedisClientOpt{Addr: s.redis})
 	t.Cleanup(func() { _ = i.Close() })
 	return i
 }
 
-// php starts a PHP script of testdata, with the service's URL and token, and arguments.
-func (s *site) php(t *testing.T, script string, args ...string) *process {
+// php starts a PHP script in testdata, with URL and token of the service, and arguments.
+func (s *env) php(t *testing.T, script string, args ...string) *process {
 	t.Helper()
 	return start(t, clientEnv(s.url()), needPHP(t), append([]string{filepath.Join("testdata", script)}, args...)...)
 }
 
 func clientEnv(url string) []string { return []string{"ASYNQ_URL=" + url, "ASYNQ_TOKEN=" + token} }
 
-// logbook is a file that workers write lines to.
+// logbook is a file that workers append lines to.
 type logbook struct {
 	t    *testing.T
 	path string
@@ -189,7 +196,7 @@ func newLogbook(t *testing.T) *logbook {
 	return &logbook{t, filepath.Join(t.TempDir(), "log")}
 }
 
-// lines are those that are complete.
+// lines returns the complete lines.
 func (l *logbook) lines() []string {
 	text, err := os.ReadFile(l.path)
 	if err != nil && !os.IsNotExist(err) {

@@ -2,5 +2,6 @@
 
 package e2e
 
-// buildFlags are those of the program under test: where tests look for races, they do so in it as well.
+// buildFlags are those of the program under test: where tests look for races, they do so in it as
+// well.
 var buildFlags = []string{"-race"}

@@ -11,30 +11,30 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
-// 6,000 tasks go through four workers in PHP, while the service is given a new configuration, and a broken one, and is then stopped with
-// SIGTERM and started again: all of them are done, each once, at its first attempt. What is new counts at once, and what is broken for
-// nothing.
+// 6,000 tasks pass through four PHP workers while the service reloads a new and an invalid
+// configuration, and is stopped with SIGTERM and restarted. Each task runs once, in its first
+// attempt. The new configuration applies at once; the invalid one changes nothing.
 func TestStopAndReloadUnderLoad(t *testing.T) {
 	const tasks, workers, limit = 6000, 4, 20
-	s := newSite(t, lease)
+	s := newEnv(t, lease)
 	log := newLogbook(t)
 	var crew []*process
 	for range workers {
 		crew = append(crew, s.php(t, "worker.php", log.path, "10", "1", "ordered", "bulk"))
 	}
-	producer := s.php(t, "produce.php", fmt.Sprint(tasks), fmt.Sprintf("ordered:%d", stormEvery), "bulk:1")
+	producer := s.php(t, "produce.php", fmt.Sprint(tasks), fmt.Sprintf("ordered:%d", orderedEvery), "bulk:1")
 	done := func(fifths int) {
 		t.Helper()
-		proctest.Eventually(t, "workers have got on", func() bool { return len(log.lines()) >= 2*tasks*fifths/5 })
+		proctest.Eventually(t, "progress of the workers", func() bool { return len(log.lines()) >= 2*tasks*fifths/5 })
 	}
 
 	done(1)
 	if got := s.status(t, newToken); got != http.StatusUnauthorized {
-		t.Errorf("status %d for a token that there is not yet", got)
+		t.Errorf("status %d for an unknown token", got)
 	}
 	s.writeConfig(t, fmt.Sprintf("  bulk: {max_run: %d}\n", limit), "  - {name: new, secret: "+newToken+", "+allTasks+"}\n")
 	s.hangup(t)
-	proctest.Eventually(t, "the new token is good", func() bool { return s.status(t, newToken) == http.StatusOK })
+	proctest.Eventually(t, "the new token is valid", func() bool { return s.status(t, newToken) == http.StatusOK })
 	i := s.inspector(t)
 	active := func() int {
 		info, err := i.GetQueueInfo("bulk")
@@ -43,38 +43,38 @@ func TestStopAndReloadUnderLoad(t *testing.T) {
 		}
 		return info.Active
 	}
-	proctest.Eventually(t, "what was taken before has ended", func() bool { return active() <= limit })
+	proctest.Eventually(t, "active tasks drop to the new limit", func() bool { return active() <= limit })
 	checked := 0
 	atMost := func() {
 		t.Helper()
 		checked++
 		if n := active(); n > limit {
-			t.Errorf("%d tasks at work: max_run is %d", n, limit)
+			t.Errorf("%d active tasks, max_run is %d", n, limit)
 		}
 	}
 
-	proctest.Eventually(t, "workers have got on", func() bool { atMost(); return len(log.lines()) >= 2*tasks*2/5 })
+	proctest.Eventually(t, "progress of the workers", func() bool { atMost(); return len(log.lines()) >= 2*tasks*2/5 })
 	s.write(t, "listen: "+s.addr+"\nqueues: {bulk: {max_run: many}}\n")
 	s.hangup(t)
-	proctest.Eventually(t, "the broken file is in the log", func() bool {
-		said := s.service.output(t)
-		return strings.Contains(said, "the configuration stays as it was") && strings.Contains(said, "service.yaml:2:26:")
+	proctest.Eventually(t, "the invalid file is reported", func() bool {
+		output := s.service.output(t)
+		return strings.Contains(output, "keeping the previous configuration") && strings.Contains(output, "service.yaml:2:26:")
 	})
 	if got := s.status(t, newToken); got != http.StatusOK {
-		t.Errorf("status %d for a token, after a file with errors", got)
+		t.Errorf("status %d for a token after an invalid file", got)
 	}
 
 	s.writeConfig(t, fmt.Sprintf("  bulk: {max_run: %d}\n", limit), "  - {name: new, secret: "+newToken+", "+allTasks+"}\n")
-	proctest.Eventually(t, "workers have got on", func() bool { atMost(); return len(log.lines()) >= 2*tasks*3/5 })
+	proctest.Eventually(t, "progress of the workers", func() bool { atMost(); return len(log.lines()) >= 2*tasks*3/5 })
 	stopped := time.Now()
-	s.service.term(t) // with code 0
+	s.service.term(t) // exits with 0
 	ended := time.Since(stopped)
 	s.serve(t)
 	t.Logf("ended in %v, ready again after %v", ended.Round(time.Millisecond), time.Since(stopped).Round(time.Millisecond))
-	proctest.Eventually(t, "workers have got on", func() bool { atMost(); return len(log.lines()) >= 2*tasks*4/5 })
+	proctest.Eventually(t, "progress of the workers", func() bool { atMost(); return len(log.lines()) >= 2*tasks*4/5 })
 	producer.wait(t)
 	drain(t, s, tasks)
-	t.Logf("tasks at work were counted %d times", checked)
+	t.Logf("active tasks were counted %d times", checked)
 	for _, w := range crew {
 		w.term(t)
 	}
@@ -95,7 +95,7 @@ func TestStopAndReloadUnderLoad(t *testing.T) {
 		seen[fmt.Sprint(what, n)]++
 	}
 	if len(seen) != 2*tasks {
-		t.Errorf("%d beginnings and ends of %d tasks", len(seen), tasks)
+		t.Errorf("%d starts and ends of %d tasks", len(seen), tasks)
 	}
 	for what, times := range seen {
 		if times != 1 {
@@ -104,26 +104,26 @@ func TestStopAndReloadUnderLoad(t *testing.T) {
 	}
 }
 
-// hangup has the service read its configuration anew.
-func (s *site) hangup(t *testing.T) {
+// hangup makes the service reload its configuration.
+func (s *env) hangup(t *testing.T) {
 	t.Helper()
 	if err := s.service.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// status is that of the answer to a request with a token.
-func (s *site) status(t *testing.T, token string) int {
+// status returns the status of the response to a request with a token.
+func (s *env) status(t *testing.T, token string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url()+"/v1/queues", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	answer, err := http.DefaultClient.Do(req)
+	response, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = answer.Body.Close()
-	return answer.StatusCode
+	_ = response.Body.Close()
+	return response.StatusCode
 }

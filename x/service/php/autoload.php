@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// For programs that do without Composer: require this file.
+// Autoloader for programs without Composer.
 spl_autoload_register(static function (string $class): void {
     if (str_starts_with($class, 'Asynq\\')) {
         $file = __DIR__ . '/src/' . strtr(substr($class, 6), '\\', '/') . '.php';

@@ -1,13 +1,13 @@
-"""Client and worker for the asynq queue service, with nothing but the standard library (Python 3.9 or newer).
+"""Client and worker for the asynq queue service. It needs only the standard library (Python 3.9 or newer).
 
     client = Client("https://queue.example.com", token)
     client.enqueue("email:welcome", {"user": 42}, id="welcome-42", max_retry=5)
 
     Worker(client, {"email:welcome": lambda task: send(task.payload["user"])}, concurrency=4).run()
 
-What is not answered is sent again, for retry_for seconds. That is safe: a task has an ID, by which the service knows it again.
-A change that was made, but not answered, meets itself when it is repeated: delete may raise NotFound then, run and archive WrongState.
-Durations are seconds, or texts such as "1h30m"; times are datetimes that know their time zone.
+Requests without a response are retried for retry_for seconds. Enqueueing is idempotent, because every task
+has an ID. If the response to a change was lost, the retry may fail: delete may raise NotFound, run and
+archive WrongState. Durations are seconds or strings such as "1h30m"; times are aware datetimes.
 """
 
 import base64
@@ -35,15 +35,15 @@ log = logging.getLogger("asynq")
 
 
 class AsynqError(Exception):
-    """All errors that a Client raises."""
+    """Base class of the errors that a Client raises."""
 
 
 class ConnectionFailed(AsynqError):
-    """The service could not be reached, or did not answer in time: whether it did what was asked is not known."""
+    """The service is unreachable or did not respond in time. The request may have taken effect."""
 
 
 class Problem(AsynqError):
-    """The service refuses. kind is a word for what is wrong: docs/SERVICE_API.md lists them."""
+    """The service rejected the request. docs/SERVICE_API.md lists the values of kind."""
 
     def __init__(self, kind, status, detail, problems=(), retry_after=0.0):
         super().__init__(detail)
@@ -54,32 +54,32 @@ class Problem(AsynqError):
         problem = problem if isinstance(problem, dict) else {}
         kind = str(problem.get("type", "")).rpartition(":")[2]
         cls = _KINDS.get(kind) or _STATUSES.get(status) or (Unavailable if status >= 500 else Problem)
-        detail = problem.get("detail") or problem.get("title") or f"the answer has status {status}"
+        detail = problem.get("detail") or problem.get("title") or f"the response has status {status}"
         return cls(kind, status, detail, problem.get("errors", ()), retry_after)
 
 
 class InvalidRequest(Problem):
-    """The request makes no sense: see problems."""
+    """The request is invalid: see problems."""
 
 
 class AccessDenied(Problem):
-    """The token is unknown (401), or not good for this (403)."""
+    """The token is unknown (401) or lacks access (403)."""
 
 
 class NotFound(Problem):
-    """There is no such task or queue."""
+    """The task or queue does not exist."""
 
 
 class TaskGone(Problem):
-    """The task ended while you waited, and was not kept: give it a retention."""
+    """The task ended without a retention, or was deleted, during the wait."""
 
 
 class Conflict(Problem):
-    """What is there does not allow it."""
+    """The current state does not allow the request (409)."""
 
 
 class TaskIdConflict(Conflict):
-    """The queue has another task with this ID."""
+    """The queue has a task with this ID but another type or payload."""
 
 
 class DuplicateTask(Conflict):
@@ -87,19 +87,19 @@ class DuplicateTask(Conflict):
 
 
 class WrongState(Conflict):
-    """The task's state does not allow it."""
+    """The state of the task does not allow the change."""
 
 
 class LeaseLost(Conflict):
-    """The lease has ended: stop working on the task."""
+    """The lease has expired: stop processing the task."""
 
 
 class TooLarge(Problem):
-    """The request is longer than the service allows."""
+    """The request exceeds a size limit of the service."""
 
 
 class Unavailable(Problem):
-    """The service cannot do it now: try again after retry_after seconds."""
+    """The service is temporarily unavailable or limits the rate: retry after retry_after seconds."""
 
 
 _KINDS = {
@@ -112,7 +112,7 @@ _STATUSES = {401: AccessDenied, 403: AccessDenied, 404: NotFound, 409: Conflict,
 
 
 class RetryLater(Exception):
-    """A handler raises it: the attempt has failed, try again after this long."""
+    """Raised by a handler to fail the attempt and set the retry delay."""
 
     def __init__(self, retry_in, message="try again later"):
         super().__init__(message)
@@ -120,19 +120,19 @@ class RetryLater(Exception):
 
 
 class Abandon(Exception):
-    """A handler raises it: do not try again. The task is archived."""
+    """Raised by a handler to archive the task, even if it has retries left."""
 
 
 class Canceled(Exception):
-    """Task.check raises it when the handler should stop. Let it pass."""
+    """Raised by Task.check when the handler should stop. Do not catch it."""
 
 
 class Text(str):
-    """A payload or result that is text, not to be encoded as JSON."""
+    """A payload or result that is text, not JSON."""
 
 
 def _data(name, value):
-    """The field of a request that holds a value: JSON, Text or bytes."""
+    """Returns the request field that holds a value: JSON, Text or bytes."""
     if value is None:
         return {}
     if isinstance(value, (bytes, bytearray)):
@@ -151,7 +151,7 @@ def _value(of, name):
 
 
 def _encode(body):
-    """What is sent. Raises a ValueError or TypeError for what is no JSON, or no UTF-8."""
+    """Encodes a request body. Raises ValueError or TypeError for values that are not JSON or not UTF-8."""
     return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
 
 
@@ -168,25 +168,31 @@ def _time(t):
 
 
 def _parse_time(text):
-    """A time of the service as seconds since 1970."""
+    """Parses a time as seconds since 1970."""
     head, _, fraction = text.rstrip("Z").partition(".")
     whole = datetime.datetime.fromisoformat(head).replace(tzinfo=datetime.timezone.utc).timestamp()
     return whole + float("0." + (fraction or "0"))
 
 
 def new_task(type, payload=None, *, id=None, queue=None, headers=None, max_retry=None, timeout=None, deadline=None, unique_for=None,
-             process_at=None, process_in=None, retention=None, group=None):
-    """A task for Client.enqueue_batch. payload is what json.dumps takes, Text or bytes. Without an ID it gets a random one."""
+             process_at=None, process_in=None, retention=None, group=None, idempotency_key=None, idempotency_ttl=None):
+    """Returns a task for Client.enqueue_batch.
+
+    payload is a value for json.dumps, Text or bytes. The default ID is random. All tasks with the same
+    idempotency_key and queue are one task, for idempotency_ttl (24h by default); once it has ended, its
+    state is "gone".
+    """
     fields = {
         "type": type, "id": id or str(uuid.uuid4()), "queue": queue, "headers": headers, "max_retry": max_retry,
         "timeout": _duration(timeout), "deadline": _time(deadline), "unique_for": _duration(unique_for), "process_at": _time(process_at),
         "process_in": _duration(process_in), "retention": _duration(retention), "group": group,
+        "idempotency_key": idempotency_key, "idempotency_ttl": _duration(idempotency_ttl),
     }
     return {**{k: v for k, v in fields.items() if v is not None}, **_data("payload", payload)}
 
 
 def _task_info(of):
-    """Answers about tasks are dicts as the service sends them, with payload and result in one form."""
+    """Returns a task of a response, with decoded payload and result."""
     return {**of, "payload": _value(of, "payload"), "result": _value(of, "result")}
 
 
@@ -195,7 +201,7 @@ def _pause(pause, cause):
 
 
 class Client:
-    """Talks to the queue service. It may be shared by threads: each keeps a connection of its own."""
+    """Client of the queue service. Threads may share it: each has its own connection."""
 
     BATCH = 1000
 
@@ -207,19 +213,22 @@ class Client:
         self._local = threading.local()
 
     def enqueue(self, type, payload=None, **options):
-        """Enqueues a task (see new_task), or returns the one that is there with the same ID, type and payload. Scope: enqueue."""
+        """Enqueues a task, or returns the existing one with the same ID, type and payload. Scope: enqueue.
+
+        The options are those of new_task.
+        """
         return _task_info(self._repeat("POST", "/v1/tasks", new_task(type, payload, **options))["task"])
 
     def enqueue_batch(self, tasks):
-        """Enqueues many tasks, made by new_task, a thousand at a time. Each has a result, in order: a dict, or a Problem."""
+        """Enqueues tasks of new_task, 1,000 per request. Returns a dict or a Problem per task, in order."""
         tasks = list(tasks)
         results = [None] * len(tasks)
         for at in range(0, len(tasks), self.BATCH):
             left = range(at, min(at + self.BATCH, len(tasks)))
             end, pause = time.monotonic() + self._retry_for, 0.1
             while left:
-                answer = self._repeat("POST", "/v1/tasks/batch", {"tasks": [tasks[i] for i in left]})
-                for i, r in zip(left, answer["results"]):
+                response = self._repeat("POST", "/v1/tasks/batch", {"tasks": [tasks[i] for i in left]})
+                for i, r in zip(left, response["results"]):
                     results[i] = _task_info(r["task"]) if "task" in r else Problem.of(r["problem"], r["problem"]["status"])
                 left = [i for i in left if isinstance(results[i], Unavailable)]
                 if not left or time.monotonic() + pause > end:
@@ -229,11 +238,11 @@ class Client:
         return results
 
     def get(self, queue, id):
-        """What is known of a task. Scope: read."""
+        """Returns a task. Scope: read."""
         return _task_info(self._repeat("GET", self._task(queue, id))["task"])
 
     def wait(self, queue, id, seconds=30.0):
-        """Waits until a task is completed or archived, so long at most, and returns what is known of it then. Scope: read."""
+        """Waits until a task is completed or archived, or seconds have passed, and returns it. Scope: read."""
         end = time.monotonic() + seconds
         while True:
             step = min(max(end - time.monotonic(), 0.0), 30.0)
@@ -246,47 +255,51 @@ class Client:
         self._repeat("DELETE", self._task(queue, id))
 
     def cancel(self, queue, id):
-        """Asks the worker of an active task to stop. Scope: manage."""
+        """Cancels an active task: its worker receives a stop request. Scope: manage."""
         self._repeat("POST", self._task(queue, id) + "/cancel", {})
 
     def reschedule(self, queue, id, when):
-        """Has a task run at another time: a datetime, or how long from now. Scope: manage."""
+        """Changes when a task runs: a datetime, or a delay. Scope: manage."""
         body = {"at": _time(when)} if isinstance(when, datetime.datetime) else {"in": _duration(when)}
         self._repeat("POST", self._task(queue, id) + "/reschedule", body)
 
     def run(self, queue, id):
-        """Has a task run now. Scope: manage."""
+        """Runs a scheduled, retry, archived or completed task now. Scope: manage."""
         self._repeat("POST", self._task(queue, id) + "/run", {})
 
     def archive(self, queue, id):
-        """Archives a task: it stays, and is not run. Scope: manage."""
+        """Archives a pending, scheduled or retry task. Scope: manage."""
         self._repeat("POST", self._task(queue, id) + "/archive", {})
 
     def queues(self):
-        """The figures of all queues that the token is good for. Scope: read."""
+        """Returns the statistics of the queues that the token has access to. Scope: read."""
         return self._repeat("GET", "/v1/queues")["queues"]
 
     def stats(self, queue):
-        """The figures of a queue. Scope: read."""
+        """Returns the statistics of a queue. Scope: read."""
         return self._repeat("GET", self._queue(queue))["queue"]
 
     def pause(self, queue):
-        """Lets no task of the queue be taken until it is resumed. Scope: manage."""
+        """Pauses a queue: no tasks are taken from it until it is resumed. Scope: manage."""
         self._repeat("POST", self._queue(queue) + "/pause", {})
 
     def resume(self, queue):
-        """Ends a pause. Scope: manage."""
+        """Resumes a paused queue. Scope: manage."""
         self._repeat("POST", self._queue(queue) + "/resume", {})
 
+    def delete_queue(self, queue, force=False):
+        """Deletes an empty queue; with force, also its tasks, provided that none is active. Scope: manage."""
+        self._repeat("DELETE", self._queue(queue) + ("?force=true" if force else ""))
+
     def take(self, queues, n=1, wait=30.0, worker=None):
-        """Waits for tasks, and takes up to n. It is sent once. Scope: work."""
+        """Waits for tasks and takes up to n. The request is not retried. Scope: work."""
         body = {"queues": list(queues), "n": n, "wait": _duration(wait)}
         if worker:
             body["worker"] = worker
         return [Task(t) for t in self._once("POST", "/v1/take", body, wait)["tasks"]]
 
     def extend(self, leases):
-        """Has leases last longer. It is sent once. Returns by lease: None, Canceled, or a Problem. Scope: work."""
+        """Extends leases. Returns None, Canceled or a Problem by lease. Not retried. Scope: work."""
         results = {}
         for r in self._once("POST", "/v1/leases/extend", {"leases": list(leases)})["results"]:
             if "problem" in r:
@@ -296,12 +309,12 @@ class Client:
         return results
 
     def settle(self, outcomes):
-        """Tells how attempts ended. It is sent once, and may be repeated. Returns None or a Problem for each. Scope: work."""
-        answer = self._once("POST", "/v1/leases/settle", {"outcomes": list(outcomes)})
-        return [Problem.of(r["problem"], r["problem"]["status"]) if "problem" in r else None for r in answer["results"]]
+        """Settles leases. Returns None or a Problem per outcome. Not retried, but idempotent. Scope: work."""
+        response = self._once("POST", "/v1/leases/settle", {"outcomes": list(outcomes)})
+        return [Problem.of(r["problem"], r["problem"]["status"]) if "problem" in r else None for r in response["results"]]
 
     def close(self):
-        """Closes the connection of this thread. The next call opens another."""
+        """Closes the connection of this thread. The next call opens a new one."""
         connection = getattr(self._local, "connection", None)
         self._local.connection = None
         if connection:
@@ -345,15 +358,15 @@ class Client:
             self.close()
             raise ConnectionFailed(f"{method} {path}: {e!r}") from e
         try:
-            answer = json.loads(text) if text else None
+            value = json.loads(text) if text else None
         except (ValueError, RecursionError):
-            answer = None
+            value = None
         if not 200 <= response.status < 300:
             after = response.getheader("Retry-After", "")
-            raise Problem.of(answer, response.status, float(after) if after.isdigit() else 0.0)
-        if text and not isinstance(answer, dict):
-            raise ConnectionFailed(f"{method} {path}: the answer is not that of the queue service")
-        return answer
+            raise Problem.of(value, response.status, float(after) if after.isdigit() else 0.0)
+        if text and not isinstance(value, dict):
+            raise ConnectionFailed(f"{method} {path}: unexpected response, not from the queue service")
+        return value
 
     def _connection(self):
         connection = getattr(self._local, "connection", None)
@@ -368,7 +381,10 @@ class Client:
 
 
 class Task:
-    """A task that was taken: what a handler gets. attempt is 1 for the first one, deadline seconds since 1970 or None."""
+    """A leased task, as passed to handlers.
+
+    attempt is 1 for the first one. deadline is in seconds since 1970, or None.
+    """
 
     def __init__(self, of):
         self.lease, self.queue, self.id, self.type = of["lease"], of["queue"], of["id"], of["type"]
@@ -376,25 +392,25 @@ class Task:
         self.attempt, self.max_retry = of["attempt"], of["max_retry"]
         self.deadline = _parse_time(of["deadline"]) if "deadline" in of else None
         self.lease_expires_at = _parse_time(of["lease_expires_at"])
-        self.trouble = None  # why to stop
+        self.trouble = None  # reason to stop
 
     def canceled(self):
-        """Whether the handler should stop: the task was canceled, its lease lost, or its time is over."""
+        """Reports whether the handler should stop: task canceled, lease lost, or deadline passed."""
         return self.trouble is not None or self.deadline is not None and time.time() >= self.deadline
 
     def check(self):
-        """Raises Canceled if the handler should stop. Long handlers call it at places where they can."""
+        """Raises Canceled if the handler should stop. Call it regularly in long handlers."""
         if self.canceled():
             raise Canceled(self.trouble or "the deadline of the attempt has passed")
 
 
 class Worker:
-    """Takes tasks and gives them to handlers, by type, in so many threads. What a handler returns is the task's result."""
+    """Takes tasks and runs their handlers in threads. The return value of a handler is the task's result."""
 
     def __init__(self, client, handlers, queues=None, concurrency=1, wait=20.0, name=None, stop_timeout=30.0):
-        """queues are those to take from: without them, those that have the names of the types."""
+        """queues lists the queues to take from. The default is the task types."""
         if not handlers:
-            raise ValueError("a worker needs handlers: give a callable for each type of task")
+            raise ValueError("a worker needs handlers: pass a callable for each task type")
         self._client, self._handlers, self._queues = client, dict(handlers), list(queues or handlers)
         self._concurrency, self._wait, self._stop_timeout = concurrency, wait, stop_timeout
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
@@ -403,13 +419,16 @@ class Worker:
         self._fatal = None
 
     def stop(self):
-        """Has run return once the tasks at work have ended. It may be called from a handler, a signal or another thread."""
+        """Makes run return after the active tasks. Handlers, signal handlers and other threads may call it."""
         if not self._stop.is_set():
             self._stopped = time.monotonic()
             self._stop.set()
 
     def run(self):
-        """Works until stop is called, or SIGTERM or SIGINT comes if this is the main thread. Raises what waiting does not mend."""
+        """Processes tasks until stop is called or, in the main thread, SIGTERM or SIGINT is received.
+
+        Raises permanent errors, such as AccessDenied.
+        """
         before = {}
         if threading.current_thread() is threading.main_thread():
             before = {s: signal.signal(s, lambda *_: self.stop()) for s in (signal.SIGTERM, signal.SIGINT)}
@@ -423,7 +442,7 @@ class Worker:
             for t in threads:
                 t.start()
             for t in threads:
-                while t.is_alive():  # in steps: a signal is handled between them
+                while t.is_alive():  # in steps, so that signals are handled
                     t.join(0.2)
                     if self._stop.is_set():
                         self._hang_up()
@@ -438,7 +457,7 @@ class Worker:
     def _loop(self):
         try:
             self._work()
-        except BaseException as e:  # a thread that is gone must not look like a worker without tasks
+        except BaseException as e:  # a dead thread must not look like an idle worker
             self._fatal = self._fatal or e
             self.stop()
 
@@ -451,7 +470,7 @@ class Worker:
             except (ConnectionFailed, Unavailable) as e:
                 if self._stop.is_set():
                     return
-                log.warning("no tasks can be taken for now: %s", e)
+                log.warning("cannot take tasks, retrying: %s", e)
                 self._stop.wait(_pause(pause, e))
                 pause *= 2
                 continue
@@ -478,29 +497,29 @@ class Worker:
                 self._waiting.remove(connection)
 
     def _hang_up(self):
-        """Ends waits for tasks. The service gives tasks back that it cannot deliver."""
+        """Ends waits for tasks. The service returns undelivered tasks to their queues."""
         with self._lock:
             for connection in self._waiting:
                 try:
                     connection.sock.shutdown(socket.SHUT_RDWR)
                 except (AttributeError, OSError):
-                    pass  # it is not connected yet, or no more
+                    pass  # not connected
 
     def _attempt(self, task):
-        """Runs the handler, and returns the outcome."""
+        """Runs the handler and returns the outcome."""
         try:
             outcome = self._handle(task)
-            _encode(outcome)  # what cannot be sent fails the attempt
+            _encode(outcome)  # an invalid result fails the attempt
             return outcome
-        except BaseException as e:  # also sys.exit: in a thread, it would end that thread alone, and leave the task to its lease
-            log.warning("an attempt of task %s of queue %s has failed", task.id, task.queue, exc_info=not isinstance(e, Canceled))
+        except BaseException as e:  # also sys.exit, which would end only the thread and leave the task leased
+            log.warning("attempt of task %s in queue %s failed", task.id, task.queue, exc_info=not isinstance(e, Canceled))
             return {"outcome": "fail", "error": _error(e) if isinstance(e, Canceled) else f"{type(e).__name__}: {_error(e)}"}
 
     def _handle(self, task):
-        task.check()  # it may have been enqueued with a deadline that has passed by now
+        task.check()  # the deadline may have passed
         handler = self._handlers.get(task.type)
         if handler is None:
-            raise LookupError(f"this worker has no handler for the type {task.type}")
+            raise LookupError(f"no handler for task type {task.type}")
         try:
             return {"outcome": "done", **_data("result", handler(task))}
         except RetryLater as e:
@@ -509,7 +528,7 @@ class Worker:
             return {"outcome": "fail", "error": _error(e), "skip_retry": True}
 
     def _settle(self, task, outcome):
-        """Tells the service of an outcome, again and again until it knows it."""
+        """Settles a task and retries until it is settled."""
         pause = 0.1
         while True:
             try:
@@ -518,24 +537,24 @@ class Worker:
                     raise problem
                 return
             except (InvalidRequest, TooLarge) as e:
-                log.warning("the outcome of task %s of queue %s is refused: %s", task.id, task.queue, e)
+                log.warning("outcome of task %s in queue %s rejected as invalid: %s", task.id, task.queue, e)
                 if outcome["outcome"] != "done":
                     return
-                outcome = {"outcome": "fail", "error": f"the result is refused: {e}"}
+                outcome = {"outcome": "fail", "error": f"result rejected: {e}"}
                 continue
             except (ConnectionFailed, Unavailable) as e:
                 if self._stop.is_set() and time.monotonic() - self._stopped > self._stop_timeout:
-                    log.error("the outcome of task %s of queue %s is lost, and the task tried again: %s", task.id, task.queue, e)
+                    log.error("outcome of task %s in queue %s lost, the task will be retried: %s", task.id, task.queue, e)
                     return
                 time.sleep(_pause(pause, e))
                 pause *= 2
             except AsynqError as e:
-                log.warning("the outcome of task %s of queue %s does not count: %s", task.id, task.queue, e)
+                log.warning("outcome of task %s in queue %s rejected: %s", task.id, task.queue, e)
                 return
 
     def _beat(self, ended):
-        """Extends the leases of all tasks at work. Its clock may differ from the service's, so the pauses stay within reason."""
-        due = {}  # by lease: when, and how often
+        """Extends the leases of active tasks, at intervals from 0.5 to 10 seconds, since clocks may differ."""
+        due = {}  # time and interval, by lease
         while not ended.wait(0.1):
             now = time.monotonic()
             with self._lock:
@@ -553,16 +572,16 @@ class Worker:
                     if result is not None and not isinstance(result, Unavailable):
                         held[lease].trouble = str(result)
                     due[lease] = (now + due[lease][1], due[lease][1])
-            except Exception as e:  # whatever it is: without heartbeats, all tasks at work would be lost
-                log.warning("leases are not extended for now: %s", e)
+            except Exception as e:  # without heartbeats, the leases of all active tasks would expire
+                log.warning("cannot extend leases, retrying: %s", e)
                 for lease in leases:
                     due[lease] = (now + min(1.0, due[lease][1]), due[lease][1])
 
 
 def _error(e):
-    """The text of an error, no longer than an error should be, in valid UTF-8."""
+    """Returns the text of an error, at most 2,000 characters, in valid UTF-8."""
     try:
         text = str(e)
-    except Exception:  # it is a handler's
+    except Exception:  # __str__ of a handler's error may raise
         text = ""
     return (text or type(e).__name__)[:2000].encode("utf-8", "replace").decode()

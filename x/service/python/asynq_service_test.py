@@ -1,6 +1,9 @@
-"""Tests against a running service: ASYNQ_URL and ASYNQ_TOKEN name it. go test ./e2e in x/service starts one, behind a proxy that drops
-connections."""
+"""Tests against the service at ASYNQ_URL with ASYNQ_TOKEN.
 
+go test ./e2e in x/service starts a service behind a proxy that drops connections.
+"""
+
+import contextlib
 import datetime
 import os
 import sys
@@ -21,7 +24,7 @@ def fresh(name):
 
 
 def work(handlers, times, **options):
-    """Works until handlers have run so many times."""
+    """Runs a worker until its handlers have run this many times."""
     left = threading.Semaphore(times - 1)
 
     def counted(handler):
@@ -57,7 +60,7 @@ class ClientTest(unittest.TestCase):
 
     def test_payloads(self):
         kind = fresh("py")
-        for value in (None, 0, False, "", "text", [1, 2.5], {"a": None}, asynq.Text("no JSON"), b"\xff\x00"):
+        for value in (None, 0, False, "", "text", [1, 2.5], {"a": None}, asynq.Text("not JSON"), b"\xff\x00"):
             task = self.client.enqueue(kind, value)
             self.assertEqual(self.client.get(kind, task["id"])["payload"], value)
         with self.assertRaises(ValueError):
@@ -73,22 +76,34 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(results[1200].problems[0]["pointer"], "/tasks/200/max_retry")
         self.assertEqual(self.client.stats(kind)["pending"], 1499)
 
-    def test_batch_repeats_what_was_not_possible(self):
+    def test_batch_retries_unavailable_tasks(self):
         kind = fresh("py")
         c = client()
         sent = []
 
         def repeat(method, path, body):
             sent.append([t["id"] for t in body["tasks"]])
-            answer = asynq.Client._repeat(c, method, path, body)
+            response = asynq.Client._repeat(c, method, path, body)
             if len(sent) == 1:
-                answer["results"][1] = {"problem": {"type": "urn:asynq:problem:redis", "status": 503}}
-            return answer
+                response["results"][1] = {"problem": {"type": "urn:asynq:problem:redis", "status": 503}}
+            return response
 
         c._repeat = repeat
         results = c.enqueue_batch([asynq.new_task(kind, id=n) for n in "abc"])
         self.assertEqual([r["id"] for r in results], ["a", "b", "c"])
         self.assertEqual(sent, [["a", "b", "c"], ["b"]])
+
+    def test_idempotency_key(self):
+        kind = fresh("py")
+
+        def enqueue():
+            return self.client.enqueue(kind, idempotency_key="order-7", idempotency_ttl="1h")
+
+        first = enqueue()
+        self.assertEqual(enqueue()["id"], first["id"])
+        with contextlib.suppress(asynq.NotFound):  # repeated after a lost response
+            self.client.delete(kind, first["id"])
+        self.assertEqual((enqueue()["id"], enqueue()["state"]), (first["id"], "gone"))
 
     def test_pause(self):
         kind = fresh("py")
@@ -98,7 +113,17 @@ class ClientTest(unittest.TestCase):
         self.client.resume(kind)
         self.assertIn((kind, False), [(q["name"], q["paused"]) for q in self.client.queues()])
 
-    def test_refusals(self):
+    def test_delete_queue(self):
+        kind = fresh("py")
+        self.client.enqueue(kind)
+        with self.assertRaises(asynq.Conflict) as caught:
+            self.client.delete_queue(kind)
+        self.assertEqual(caught.exception.kind, "queue-not-empty")
+        self.client.delete_queue(kind, force=True)
+        with self.assertRaises(asynq.NotFound):
+            self.client.stats(kind)
+
+    def test_rejected_requests(self):
         with self.assertRaises(asynq.AccessDenied):
             client("ASYNQ_READ_TOKEN").enqueue("x")
         with self.assertRaises(asynq.NotFound):
@@ -127,7 +152,7 @@ class WorkerTest(unittest.TestCase):
         self.assertEqual([c.get(kind, n)["state"] for n in ("1", "later", "never", "plain")], ["completed", "retry", "archived", "retry"])
         self.assertEqual([c.get(kind, n)["last_error"] for n in ("later", "plain")], ["busy", "KeyError: 'x'"])
 
-    def test_leases_last(self):
+    def test_leases_are_extended(self):
         kind = fresh("py")
         c = client()
         c.enqueue(kind, retention="1h", id="x")
@@ -149,15 +174,15 @@ class WorkerTest(unittest.TestCase):
             work({kind: handler}, 1)
         self.assertIn("cancel", c.get(kind, "x")["last_error"])
 
-    def test_refused_result(self):
+    def test_rejected_result(self):
         kind = fresh("py")
         c = client()
         c.enqueue(kind, id="x", max_retry=0)
         with self.assertLogs("asynq", "WARNING"):
             work({kind: lambda _: "x" * (9 << 20)}, 1)
-        self.assertIn("refused", c.get(kind, "x")["last_error"])
+        self.assertIn("rejected", c.get(kind, "x")["last_error"])
 
-    def test_what_a_handler_does_does_not_end_the_worker(self):
+    def test_handler_errors_do_not_end_the_worker(self):
         class Mute(Exception):
             def __str__(self):
                 raise ValueError
@@ -169,7 +194,7 @@ class WorkerTest(unittest.TestCase):
             if task.id == "exit":
                 sys.exit(3)
             if task.id == "later":
-                raise asynq.RetryLater([])  # no duration
+                raise asynq.RetryLater([])  # not a duration
             if task.id == "mute":
                 raise Mute
             return {"surrogate": "\ud800", "set": {1}, "last": 1}[task.id]
@@ -181,13 +206,13 @@ class WorkerTest(unittest.TestCase):
             work({kind: handler}, len(want))
         self.assertEqual({n: c.get(kind, n).get("last_error", "").partition(":")[0] for n in want}, want)
 
-    def test_what_ends_a_thread_ends_the_worker(self):
+    def test_thread_errors_end_the_worker(self):
         c = client()
         c.take = lambda *_: 1 / 0
         with self.assertRaises(ZeroDivisionError):
             asynq.Worker(c, {fresh("py"): print}, concurrency=2).run()
 
-    def test_an_overdue_task_is_not_begun(self):
+    def test_overdue_task_is_not_started(self):
         kind = fresh("py")
         c = client()
         c.enqueue(kind, id="x", max_retry=0, deadline=datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=1))
@@ -196,7 +221,7 @@ class WorkerTest(unittest.TestCase):
             work({kind: lambda _: None}, 1)
         self.assertIn("deadline", c.get(kind, "x")["last_error"])
 
-    def test_stop_ends_a_wait(self):
+    def test_stop_ends_waits(self):
         worker = asynq.Worker(client(), {fresh("py"): print}, concurrency=2, wait=60)
         threading.Timer(0.5, worker.stop).start()
         start = time.monotonic()

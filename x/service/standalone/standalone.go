@@ -1,5 +1,5 @@
-// Package standalone runs a queue service by a configuration file, with the tasks that it hosts. It is what the command asynq service
-// does; docs/SERVICE_CONFIG.md tells what is in the file.
+// Package standalone runs a queue service from a configuration file, including hosted tasks. It
+// implements the command asynq service. docs/SERVICE_CONFIG.md describes the file.
 package standalone
 
 import (
@@ -11,19 +11,20 @@ import (
 	"net"
 	"time"
 
+	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/service"
 	"github.com/asynq-go/asynq/x/service/internal/config"
 	"github.com/asynq-go/asynq/x/service/internal/hosted"
 )
 
-// Issue is something about a place in a configuration file.
+// Issue is an error or warning at a position of a configuration file.
 type Issue = config.Issue
 
-// Errors are all that is wrong with what is in a configuration file.
+// Errors holds all errors of a configuration file.
 type Errors = config.Errors
 
-// Check reads a configuration file without running anything, and returns what is probably not meant. If there is something wrong with
-// what is in the file, the error is an Errors. Redis is not asked.
+// Check validates a configuration file without connecting to Redis, and returns warnings. The error
+// is of type Errors if the contents are invalid.
 func Check(path string) (warnings []Issue, err error) {
 	f, err := config.Load(path)
 	if err != nil {
@@ -36,26 +37,37 @@ func Check(path string) (warnings []Issue, err error) {
 	return f.Warnings(), nil
 }
 
-// Options say how a service runs.
+// Options configures Run.
 type Options struct {
 	// Path of the configuration file.
 	Path string
 
-	// Reload has the file read again for each value. What is at work goes on; a file with errors changes nothing, and is logged. Nil: never.
+	// Reload re-reads the file for each value. Requests and tasks are not affected; if the file is
+	// invalid, the error is logged and nothing changes. If nil, the file is read once.
 	Reload <-chan struct{}
 
-	// Logger gets what happens. Nil: slog.Default().
+	// Logger receives log messages. The default is slog.Default().
 	Logger *slog.Logger
 
-	// Listening, if set, is told the address when connections can be made, and whether they are made with TLS.
+	// Listening, if set, is called with the address, and whether TLS is enabled, when the service
+	// accepts connections.
 	Listening func(addr net.Addr, tls bool)
 
-	// Reloaded, if set, is told after each reload whether it did: nil if the new configuration is at work.
+	// SignInLink, if set, is called with the path and query of a new sign-in link of the web UI,
+	// after Listening and for each value from NewLink. It is not called if the web UI is disabled
+	// or sign-in is not required.
+	SignInLink func(path string)
+
+	// NewLink requests another sign-in link for each value. It may be nil.
+	NewLink <-chan struct{}
+
+	// Reloaded, if set, is called after each reload, with nil if the new configuration is in
+	// effect.
 	Reloaded func(error)
 }
 
-// Run runs a service until ctx ends, and then lets requests and hosted tasks at work come to an end, as long as the configuration gives
-// them. The error is nil after an orderly end, and an Errors if the file is wrong.
+// Run runs a service until ctx is done, then waits for requests and hosted tasks within the
+// configured timeouts. It returns nil after a complete shutdown, and Errors if the file is invalid.
 func Run(ctx context.Context, opts Options) error {
 	r := &runner{opts: opts, log: opts.Logger}
 	if r.log == nil {
@@ -77,18 +89,31 @@ func Run(ctx context.Context, opts Options) error {
 		return errors.Join(err, listener.Close())
 	}
 	r.host = hosted.NewHost(cfg.RedisConnOpt, r.log)
-	r.fixed = fixedOf(f)
-	if err := r.host.Apply(set, settingsOf(f)); err != nil {
+	r.fixed = fixedDigest(f)
+	if err := r.host.Apply(set, hostSettings(f)); err != nil {
 		return errors.Join(err, listener.Close(), r.service.Shutdown(ctx), r.host.Shutdown(ctx))
 	}
-	r.patience = f.Hosted().ShutdownTimeout
+	r.shutdownTimeout = f.Hosted().ShutdownTimeout
 	if opts.Listening != nil {
 		opts.Listening(listener.Addr(), cfg.TLS.CertFile != "")
+	}
+	if cfg.UI != nil && cfg.UI.Token == "" { // with a token, the log needs no link
+		r.signInLink()
 	}
 	return r.run(ctx, listener)
 }
 
-// listenAddress is where a service listens.
+// signInLink creates a sign-in link, if sign-in is required.
+func (r *runner) signInLink() {
+	if r.opts.SignInLink == nil {
+		return
+	}
+	if path := r.service.SignInPath(); path != "" {
+		r.opts.SignInLink(path)
+	}
+}
+
+// listenAddress returns the address to listen on.
 func listenAddress(cfg *service.Config) string {
 	if cfg.Listen == "" {
 		return "localhost:8600"
@@ -96,17 +121,17 @@ func listenAddress(cfg *service.Config) string {
 	return cfg.Listen
 }
 
-// runner is a service at work.
+// runner is a running service.
 type runner struct {
-	opts     Options
-	log      *slog.Logger
-	service  *service.Service
-	host     *hosted.Host
-	fixed    [sha256.Size]byte
-	patience time.Duration
+	opts            Options
+	log             *slog.Logger
+	service         *service.Service
+	host            *hosted.Host
+	fixed           [sha256.Size]byte
+	shutdownTimeout time.Duration
 }
 
-// load reads the file, and makes the handlers of its hosted tasks.
+// load reads the file and creates the handlers of hosted tasks.
 func (r *runner) load() (*config.File, *hosted.Set, error) {
 	f, err := config.Load(r.opts.Path)
 	if err != nil {
@@ -123,9 +148,10 @@ func (r *runner) load() (*config.File, *hosted.Set, error) {
 	return f, set, nil
 }
 
-// run lets the service work, and reloads it when asked to. Requests and hosted tasks come to their ends side by side.
+// run runs the service and handles reloads. On shutdown, requests and hosted tasks end
+// concurrently.
 func (r *runner) run(ctx context.Context, listener net.Listener) error {
-	ctx, stop := context.WithCancel(ctx) // also where the service ends by itself
+	ctx, stop := context.WithCancel(ctx) // also if the service stops by itself
 	ended := make(chan error, 1)
 	go func() {
 		defer stop()
@@ -136,7 +162,7 @@ func (r *runner) run(ctx context.Context, listener net.Listener) error {
 		select {
 		case <-ctx.Done():
 			stop()
-			err := r.endHosted(ctx)
+			err := r.shutdownHost(ctx)
 			return errors.Join(<-ended, err)
 		case _, ok := <-reloads:
 			if !ok {
@@ -145,48 +171,50 @@ func (r *runner) run(ctx context.Context, listener net.Listener) error {
 			}
 			err := r.reload()
 			if err != nil {
-				r.log.Error("the configuration stays as it was", "error", err)
+				r.log.Error("reload failed: keeping the previous configuration", "error", err)
 			}
 			if r.opts.Reloaded != nil {
 				r.opts.Reloaded(err)
 			}
+		case <-r.opts.NewLink:
+			r.signInLink()
 		}
 	}
 }
 
-// endHosted lets hosted tasks come to their ends, for as long as there is patience.
-func (r *runner) endHosted(ctx context.Context) error {
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience)
+// shutdownHost waits for hosted tasks within the shutdown timeout.
+func (r *runner) shutdownHost(ctx context.Context) error {
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.shutdownTimeout)
 	defer cancel()
 	return r.host.Shutdown(last)
 }
 
-// reload changes all or nothing: the steps that can fail come first.
+// reload changes everything or nothing: the steps that can fail come first.
 func (r *runner) reload() error {
 	f, set, err := r.load()
 	if err != nil {
 		return err
 	}
-	if fixedOf(f) != r.fixed {
-		r.log.Warn("redis, listen, ui, metrics and limits.lease_duration change only when the service starts anew: they stay as they were")
+	if fixedDigest(f) != r.fixed {
+		r.log.Warn("changes of redis, listen, ui, metrics and limits.lease_duration need a restart")
 	}
 	cfg := f.Service()
-	cfg.RedisConnOpt = nil // the one at work
+	cfg.RedisConnOpt = nil // keeps the current connection
 	cfg.Logger = r.log
 	if err := r.service.Reload(cfg); err != nil {
 		set.Close()
 		return err
 	}
-	r.patience = f.Hosted().ShutdownTimeout
-	return r.host.Apply(set, settingsOf(f))
+	r.shutdownTimeout = f.Hosted().ShutdownTimeout
+	return r.host.Apply(set, hostSettings(f))
 }
 
-// fixedOf is a digest of what a reload does not change.
-func fixedOf(f *config.File) [sha256.Size]byte {
+// fixedDigest returns a digest of the settings that a reload does not change.
+func fixedDigest(f *config.File) [sha256.Size]byte {
 	c := f.Service()
 	var ui string
 	if c.UI != nil {
-		ui = fmt.Sprintf("%q %q %v %t", c.UI.RootPath, c.UI.PrometheusAddress, c.UI.Anonymous, c.UI.ReadOnly)
+		ui = fmt.Sprintf("%q %q %v %t %q", c.UI.RootPath, c.UI.PrometheusAddress, c.UI.Anonymous, c.UI.ReadOnly, c.UI.Token)
 		for _, u := range c.UI.Users {
 			ui += fmt.Sprintf(" %q %q %v", u.Name, u.Password, u.Role)
 		}
@@ -194,16 +222,14 @@ func fixedOf(f *config.File) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%q %q %t %v %q", f.RedisDigest(), c.Listen, c.NoMetrics, c.Limits.LeaseDuration, ui))
 }
 
-// settingsOf are how hosted tasks are taken.
-func settingsOf(f *config.File) hosted.Settings {
+// hostSettings returns the settings of the host.
+func hostSettings(f *config.File) hosted.Settings {
 	conf, rules := f.Hosted(), f.Service().Queues
-	s := hosted.Settings{Concurrency: conf.Concurrency, Weights: make(map[string]int), Limits: make(map[string]int), Grace: conf.Grace()}
+	s := hosted.Settings{Concurrency: conf.Concurrency, Weights: make(map[string]int), Limits: make(map[string]asynq.QueueConfig), Grace: conf.Grace()}
 	for _, queue := range conf.Queues() {
 		rule := rules[queue]
 		s.Weights[queue] = max(rule.Weight, 1)
-		if limit := rule.Limit(); limit != 0 {
-			s.Limits[queue] = limit
-		}
+		s.Limits[queue] = rule.Limits()
 	}
 	return s
 }

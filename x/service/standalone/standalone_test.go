@@ -20,13 +20,13 @@ import (
 	"github.com/asynq-go/asynq/x/service/standalone"
 )
 
-func TestRunUntilItsContextEnds(t *testing.T) {
+func TestRun(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
 	f.write("")
 	r := f.run()
 	if r.tls {
-		t.Error("it says that there is TLS")
+		t.Error("reported TLS")
 	}
 	r.is(http.StatusOK, "GET", "/healthz", "", "")
 	r.is(http.StatusCreated, "POST", "/v1/tasks", secret, `{"type":"t","id":"1"}`)
@@ -42,8 +42,8 @@ func TestRunUntilItsContextEnds(t *testing.T) {
 	}
 }
 
-// One whose context has ended does nothing.
-func TestRunAfterTheEnd(t *testing.T) {
+// With a canceled context, Run returns immediately.
+func TestRunWithCanceledContext(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
 	f.write("")
@@ -54,7 +54,7 @@ func TestRunAfterTheEnd(t *testing.T) {
 	}
 }
 
-// It is ready while Redis answers, and starts without it.
+// The service starts without Redis, and is ready while Redis responds.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
@@ -67,12 +67,10 @@ func TestReadiness(t *testing.T) {
 			return got == want
 		}
 	}
-	proctest.Eventually(t, "it to say that it is not ready", ready(http.StatusServiceUnavailable))
+	proctest.Eventually(t, "the service not to be ready", ready(http.StatusServiceUnavailable))
 	r.is(http.StatusOK, "GET", "/healthz", "", "")
-	if err := f.redis.Restart(); err != nil {
-		t.Fatal(err)
-	}
-	proctest.Eventually(t, "it to be ready", ready(http.StatusOK))
+	proctest.Until(t, "the port to be free", f.redis.Restart) // another process may have taken it
+	proctest.Eventually(t, "the service to be ready", ready(http.StatusOK))
 	r.is(http.StatusCreated, "POST", "/v1/tasks", secret, `{"type":"t"}`)
 	r.end()
 }
@@ -88,8 +86,8 @@ func TestReload(t *testing.T) {
 		select {
 		case err := <-r.reloaded:
 			return err
-		case <-time.After(patience):
-			t.Fatal("it does not reload")
+		case <-time.After(timeout):
+			t.Fatal("no reload")
 			return nil
 		}
 	}
@@ -107,7 +105,7 @@ func TestReload(t *testing.T) {
 		"tokens: [":                 true,
 		f.minimum() + "queues: 5\n": true,
 		f.minimum() + "hosted: {http: {endpoints: {t: {url: 'nowhere'}}}}\n": true,
-		f.minimum() + "tls: {cert: '" + cert + "', key: '" + key + "'}\n":    false, // it cannot be turned on
+		f.minimum() + "tls: {cert: '" + cert + "', key: '" + key + "'}\n":    false, // a reload cannot enable it
 	} {
 		f.writeAll(text)
 		if err := again(); err == nil || errors.As(err, &wrong) != isErrors {
@@ -115,8 +113,8 @@ func TestReload(t *testing.T) {
 		}
 		r.is(http.StatusOK, "GET", "/v1/queues", newSecret, "")
 	}
-	if n := strings.Count(r.log.String(), "the configuration stays as it was"); n != 4 {
-		t.Errorf("logged %d times that the configuration stays: want 4 times", n)
+	if n := strings.Count(r.log.String(), "keeping the previous configuration"); n != 4 {
+		t.Errorf("%d failed reloads logged, want 4", n)
 	}
 	if err := os.Remove(f.path); err != nil {
 		t.Fatal(err)
@@ -125,17 +123,17 @@ func TestReload(t *testing.T) {
 		t.Errorf("reload without a file: %v", err)
 	}
 
-	// What a reload does not change is said, and all else changes.
+	// Settings that a reload does not change are reported; all others change.
 	f.writeAll("listen: localhost:1\nmetrics: false\n" + f.minimum())
 	if err := again(); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(r.log.String(), "change only when the service starts anew") {
+	if !strings.Contains(r.log.String(), "need a restart") {
 		t.Errorf("logged: %s", r.log)
 	}
 	r.is(http.StatusUnauthorized, "GET", "/v1/queues", newSecret, "")
 	r.is(http.StatusOK, "GET", "/v1/queues", secret, "")
-	close(r.reload) // nobody asks any more
+	close(r.reload)
 	r.is(http.StatusOK, "GET", "/metrics", secret, "")
 	r.end()
 }
@@ -147,19 +145,19 @@ func TestTLS(t *testing.T) {
 	f.write("tls: {cert: good.pem, key: good.key}\n")
 	r := f.run()
 	if !r.tls {
-		t.Error("it does not say that there is TLS")
+		t.Error("did not report TLS")
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
 	defer transport.CloseIdleConnections()
-	answer, err := (&http.Client{Transport: transport}).Get("https://" + r.addr + "/healthz")
+	response, err := (&http.Client{Transport: transport}).Get("https://" + r.addr + "/healthz")
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer.Body.Close()
+	response.Body.Close()
 	r.end()
 }
 
-// What cannot run says why, tells nobody that it listens, and leaves the port free.
+// If Run fails, it returns the reason, does not call Listening, and leaves the port free.
 func TestRunFails(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
@@ -182,11 +180,11 @@ func TestRunFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		text   string
 		want   string
-		errors bool // it is an Errors
+		errors bool // the error is of type Errors
 	}{
-		"no YAML":               {"redis: [", "no YAML", true},
+		"no YAML":               {"redis: [", "invalid YAML", true},
 		"nothing":               {"", "redis is missing", true},
-		"address without port":  {"listen: localhost\n" + f.minimum(), "is no address", true},
+		"address without port":  {"listen: localhost\n" + f.minimum(), "is not an address", true},
 		"address of another":    {"listen: 192.0.2.1:8600\n" + f.minimum(), "cannot listen", false},
 		"port in use":           {"listen: " + used.Addr().String() + "\n" + f.minimum(), "cannot listen", false},
 		"Redis without address": {listen + strings.Replace(f.minimum(), "redis://", "http://", 1), "redis", true},
@@ -198,25 +196,27 @@ func TestRunFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.writeAll(c.text)
-			ctx, cancel := context.WithTimeout(t.Context(), patience/4) // should it run after all
+			ctx, cancel := context.WithTimeout(t.Context(), timeout/4) // in case it runs
 			defer cancel()
 			err := standalone.Run(ctx, standalone.Options{
 				Path: f.path, Logger: slog.New(slog.DiscardHandler),
-				Listening: func(net.Addr, bool) { t.Error("it says that it listens") },
+				Listening: func(net.Addr, bool) { t.Error("reported that it listens") },
 			})
 			var wrong standalone.Errors
 			if err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, &wrong) != c.errors {
 				t.Errorf("%T: %v", err, err)
 			}
 			if err != nil && strings.Contains(err.Error(), secret) {
-				t.Errorf("it tells a secret: %v", err)
+				t.Errorf("the error contains a secret: %v", err)
 			}
-			l, err := net.Listen("tcp", free.Addr().String())
-			if err != nil {
-				t.Fatalf("the port is not free: %v", err)
-			}
-			l.Close()
-			// What Run calls an error of the file, Check does, too, and nothing else.
+			proctest.Until(t, "the port to be free", func() error { // another process may have taken it for a while
+				l, err := net.Listen("tcp", free.Addr().String())
+				if err != nil {
+					return err
+				}
+				return l.Close()
+			})
+			// Check reports the same errors of the file as Run, and no others.
 			if _, err := standalone.Check(f.path); errors.As(err, &wrong) != c.errors || (err != nil) != c.errors {
 				t.Errorf("check: %v", err)
 			}
@@ -230,35 +230,36 @@ func TestRunFails(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
-	f.redis.Close() // nobody asks it
+	f.redis.Close() // not needed
 	f.write("")
 	if warnings, err := standalone.Check(f.path); err != nil || len(warnings) != 0 {
-		t.Errorf("of a good file: %v, %v", warnings, err)
+		t.Errorf("valid file: %v, %v", warnings, err)
 	}
 	if err := os.Chmod(f.path, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if warnings, err := standalone.Check(f.path); err != nil || len(warnings) != 1 || warnings[0].File != f.path || warnings[0].Line != 4 {
-		t.Errorf("of one that others can read: %v, %v", warnings, err)
+		t.Errorf("file that others can read: %v, %v", warnings, err)
 	}
 	f.write("queues: {a: {max_runs: 1}}\nlimits: {max_wait: 5}\nlisten: [\n")
 	_, err := standalone.Check(f.path)
 	var wrong standalone.Errors
 	if !errors.As(err, &wrong) || len(wrong) != 1 || wrong[0].Line < 5 || wrong[0].File != f.path {
-		t.Errorf("of one that is no YAML: %v", err)
+		t.Errorf("invalid YAML: %v", err)
 	}
 	f.write("queues: {a: {max_runs: 1}}\nlimits: {max_wait: 5}\n")
 	_, err = standalone.Check(f.path)
 	if !errors.As(err, &wrong) || len(wrong) != 2 || fmt.Sprint(wrong[0].Line, wrong[0].Column, wrong[1].Line) != "5 14 6" {
-		t.Errorf("of one with two errors: %v", err)
+		t.Errorf("file with two errors: %v", err)
 	}
 	if _, err := standalone.Check(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) || errors.As(err, &wrong) {
-		t.Errorf("of none: %v", err)
+		t.Errorf("missing file: %v", err)
 	}
 }
 
-// A hosted task that is at work when the service ends has so long; then it goes back to its queue, and none of its attempts is used.
-func TestHostedTaskThatTakesTooLong(t *testing.T) {
+// A hosted task that is active at shutdown may run until the timeout. Then it returns to its queue,
+// and the attempt does not count.
+func TestHostedTaskExceedsShutdownTimeout(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
 	f.write("hosted:\n  shutdown_timeout: 100ms\n  cmd: {commands: {slow: {path: /bin/sleep, args: ['60'], grace: 1s}}}\n")
@@ -273,15 +274,65 @@ func TestHostedTaskThatTakesTooLong(t *testing.T) {
 		}
 		return info.State, info.Retried
 	}
-	proctest.Eventually(t, "the task to be at work", func() bool { s, _ := state(); return s == asynq.TaskStateActive })
+	proctest.Eventually(t, "the task to be active", func() bool { s, _ := state(); return s == asynq.TaskStateActive })
 	r.cancel()
 	select {
 	case err := <-r.ended:
-		t.Logf("it ended with %v", err)
-	case <-time.After(patience):
-		t.Fatal("it does not end")
+		t.Logf("ended with %v", err)
+	case <-time.After(timeout):
+		t.Fatal("service does not end")
 	}
 	if s, retried := state(); s != asynq.TaskStatePending || retried != 0 {
 		t.Errorf("the task is %v after %d attempts", s, retried)
+	}
+}
+
+// With the web UI, local connections may view; changes need a sign-in link, which is created when
+// the service listens and on request, or the configured token.
+func TestSignInLinks(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	f.write("ui: true\n")
+	r := f.run()
+	link := <-r.links
+	pause := func() int {
+		code, _ := r.status(http.MethodPost, "/ui/api/queues/mail:pause", "", "")
+		return code
+	}
+	if code := pause(); code != http.StatusUnauthorized {
+		t.Errorf("an empty token: %d", code)
+	}
+	if code, body := r.status(http.MethodGet, link, "", ""); code != http.StatusUnauthorized {
+		t.Errorf("%s with an empty token: %d %s", link, code, body)
+	}
+	follow := func(link string) int {
+		resp, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Get("http://" + r.addr + link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	for _, want := range []int{http.StatusSeeOther, http.StatusForbidden} {
+		if got := follow(link); got != want {
+			t.Errorf("%s: %d, want %d", link, got, want)
+		}
+	}
+	r.newLink <- struct{}{}
+	if got := follow(<-r.links); got != http.StatusSeeOther {
+		t.Errorf("another link: %d", got)
+	}
+	r.end()
+
+	f.write("ui: {token: a-token-for-scripts}\n")
+	r = f.run()
+	for range 2 {
+		if code, body := r.status(http.MethodDelete, "/ui/api/queues/mail", "a-token-for-scripts", ""); code != http.StatusNotFound {
+			t.Errorf("a change with the token: %d %s", code, body)
+		}
+	}
+	r.end()
+	if len(r.links) > 0 || strings.Contains(r.log.String(), "a-token-for-scripts") {
+		t.Errorf("links %v, log %s", <-r.links, r.log)
 	}
 }

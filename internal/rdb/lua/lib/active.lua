@@ -1,28 +1,137 @@
--- strike(active, lease, ids) takes the IDs out of the active list and the lease set.
+-- search(active, length, want, left) returns the positions of the wanted IDs in the list, counted
+-- from the tail: 1 is the last entry. A few IDs cost a scan each, from the tail. Many are found in
+-- one pass; with 100,000 active tasks, 500 scans would block Redis for a second or more.
+local function search(active, length, want, left)
+  local at = {}
+  if left <= 8 then
+    for id in pairs(want) do
+      local index = redis.call("LPOS", active, id, "RANK", "-1")
+      at[id] = index and length - index or nil
+    end
+    return at
+  end
+  for last = length - 1, 0, -1000 do
+    local first = math.max(last - 999, 0)
+    local page = redis.call("LRANGE", active, string.format("%d", first), string.format("%d", last))
+    for i = #page, 1, -1 do
+      local id = page[i]
+      if want[id] and not at[id] then
+        at[id], left = length - first - i + 1, left - 1
+      end
+    end
+    if left == 0 then
+      break
+    end
+  end
+  return at
+end
+
+-- removeFromLong removes IDs from an active list of LONG entries and more. Entries from the head
+-- take the places of removed ones, so no other entry moves: its position from the tail, stored in
+-- the task's hash by the fetch, stays valid while clients push on the head. The entry at a position
+-- is compared before it is removed. If it is another ID, because an entry behind it was removed
+-- with LREM, or if the task has no position, the list is searched.
 --
--- Tasks mostly finish in the order they were taken, or in batches of whole fetches, so the IDs are at one end of the list: a
--- window at either end is popped, and what must stay is pushed back. That is a handful of commands for a batch, where one LREM
--- per ID would scan. Only IDs outside of the windows cost more: a few of them a scan each, from the head if they are near it, or else
--- from the tail. Many are found together in one reading from the tail, overwritten by a text that is no ID, and all of these taken out by
--- one LREM: with 100,000 tasks active, 500 scans would keep Redis busy for a second and more.
+-- Tasks without a position were fetched while the list was short. The first of them that is found
+-- stores the positions of the next 100, which probably finish next.
+local function removeFromLong(active, lease, prefix, ids, length)
+  local heads = redis.call("LRANGE", active, "0", string.format("%d", #ids - 1))
+  local want, at, found, left = {}, {}, 0, 0
+  for _, id in ipairs(ids) do
+    want[id] = true
+  end
+  for i, id in ipairs(heads) do
+    if want[id] then
+      want[id], at[id], found = nil, length - i + 1, found + 1
+    end
+  end
+  local unplaced
+  for id in pairs(want) do
+    local p = fields(prefix .. id, "position")[1]
+    unplaced = unplaced or not p and id
+    if p and redis.pcall("LRANGE", active, "-" .. p, "-" .. p)[1] == id then
+      want[id], at[id], found = nil, p, found + 1
+    else
+      left = left + 1
+    end
+  end
+  for id, p in pairs(left > 0 and search(active, length, want, left) or {}) do
+    at[id], found = p, found + 1
+  end
+  local movers, placed = {}, {}
+  for i = 1, found do
+    local id = heads[i]
+    if at[id] then
+      at[id] = nil
+    else
+      movers[#movers + 1] = id
+      placed[#movers] = fields(prefix .. id, "position")[1]
+    end
+  end
+
+  local behind, others = unplaced and at[unplaced] or 0, {}
+  if behind > 0 then
+    others = redis.call("LRANGE", active, string.format("%d", -behind - 100), string.format("%d", -behind - 1))
+  end
+  for i, id in ipairs(others) do
+    local f = fields(prefix .. id, "state", "position")
+    others[i] = f[1] == "active" and not f[2] and id
+  end
+
+  redis.call("ZREM", lease, unpack(ids))
+  for i, id in ipairs(others) do
+    if id then
+      redis.call("HSET", prefix .. id, "position", string.format("%d", behind + #others - i + 1))
+    end
+  end
+  if found > 0 then
+    redis.call("LPOP", active, string.format("%d", found))
+  end
+  local m = 0
+  for _, p in pairs(at) do
+    m = m + 1
+    redis.call("LSET", active, "-" .. p, movers[m])
+    if placed[m] then
+      redis.call("HSET", prefix .. movers[m], "position", p)
+    end
+  end
+end
+
+-- removeActive(active, lease, prefix, ids) removes the IDs from the active list and the lease set.
+-- prefix is that of the task keys.
 --
--- The first write is RPOP, which works when Redis is full; after it all others do. A key of another type ends the script with
--- everything as it was.
-local function strike(active, lease, ids)
+-- Tasks usually finish in the order of their fetches or in batches of whole fetches, so the IDs are
+-- at one end of the list. The script pops a window at either end and pushes back the IDs that stay:
+-- a few commands per batch, where one LREM per ID would scan. Only IDs outside the windows cost
+-- more: a scan each if they are few. Many are found in one pass, overwritten with a text that is
+-- not an ID, and removed by one LREM.
+--
+-- The first write is ZREM, which is allowed at maxmemory; after it all writes are. A key of another
+-- type aborts the script with no change.
+local function removeActive(active, lease, prefix, ids)
   local n = #ids
   if n == 0 then
+    return
+  end
+  local length = redis.call("LLEN", active)
+  if length >= LONG then
+    return removeFromLong(active, lease, prefix, ids, length)
+  end
+  redis.call("ZREM", lease, unpack(ids))
+  if n == 1 then
+    redis.call("LREM", active, "-1", ids[1])
     return
   end
   local want, left = {}, n
   for _, id in ipairs(ids) do
     want[id] = true
   end
-  -- keep(push, popped, all) pushes back what must stay of a window that was popped from the same end, or all of it.
-  local function keep(push, popped, all)
-    local stay = {}
+  -- window(pop, push, size) removes wanted IDs from one end of the list.
+  local function window(pop, push, size)
+    local popped, stay = redis.call(pop, active, string.format("%d", size)) or {}, {}
     for i = #popped, 1, -1 do
       local id = popped[i]
-      if want[id] and not all then
+      if want[id] then
         want[id] = nil
         left = left - 1
       else
@@ -33,43 +142,25 @@ local function strike(active, lease, ids)
       redis.call(push, active, unpack(stay))
     end
   end
-
-  local popped = redis.call("RPOP", active, string.format("%d", n)) or {}
-  if type(redis.pcall("ZREM", lease, unpack(ids))) == "table" then
-    keep("RPUSH", popped, true)
-    redis.call("ZCARD", lease) -- raises the error
-  end
-  keep("RPUSH", popped)
-  local wide = string.format("%d", 2 * n)
+  window("RPOP", "RPUSH", n)
   if left > 0 then
-    keep("LPUSH", redis.call("LPOP", active, wide) or {})
+    window("LPOP", "LPUSH", 2 * n)
   end
-  if left > 0 and n > 1 then
-    keep("RPUSH", redis.call("RPOP", active, wide) or {})
+  if left > 0 then
+    window("RPOP", "RPUSH", 2 * n)
   end
-  if left > 8 then
-    local page, holes = 1000, 0
-    for last = redis.call("LLEN", active) - 1, 0, -page do
-      local first = math.max(last - page + 1, 0)
-      local ids = redis.call("LRANGE", active, string.format("%d", first), string.format("%d", last))
-      for i = #ids, 1, -1 do
-        if want[ids[i]] then
-          want[ids[i]] = nil
-          redis.call("LSET", active, string.format("%d", first + i - 1), "asynq: struck out")
-          holes = holes + 1
-        end
-      end
-      if holes == left then
-        break
-      end
+  if left <= 8 then
+    for id in pairs(left > 0 and want or {}) do
+      redis.call("LREM", active, "-1", id)
     end
-    if holes > 0 then
-      redis.call("LREM", active, string.format("%d", -holes), "asynq: struck out")
-    end
-    left = 0
+    return
   end
-  for id in pairs(left > 0 and want or {}) do
-    local near = redis.call("LPOS", active, id, "MAXLEN", "256")
-    redis.call("LREM", active, near and "1" or "-1", id)
+  local holes = 0
+  for _, p in pairs(search(active, redis.call("LLEN", active), want, left)) do
+    redis.call("LSET", active, string.format("%d", -p), "asynq: removed")
+    holes = holes + 1
+  end
+  if holes > 0 then
+    redis.call("LREM", active, string.format("%d", -holes), "asynq: removed")
   end
 end

@@ -1,5 +1,6 @@
--- count(total, daily, n, ttl) adds n attempts to a counter and to its counter of the day. The total starts again past the
--- largest 64-bit integer; a counter that holds something else is left alone, so that bad data there holds up no task.
+-- count(total, daily, n, ttl) adds n attempts to a total counter and its daily counter. The total
+-- restarts when it exceeds 64 bits. A key that does not hold an integer is left alone, so bad data
+-- there blocks no task.
 local function count(total, daily, n, ttl)
   if n == 0 then
     return

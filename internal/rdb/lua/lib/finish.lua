@@ -1,6 +1,7 @@
--- finish(active, lease, processed, today, ttl, tasks, length, tokens, locks) is done.lua: tasks are the keys, locks the arguments for them.
+-- finish(active, lease, processed, today, ttl, tasks, length, tokens, locks) implements done.lua:
+-- tasks are the keys, locks the arguments of the locks.
 local function finish(active, lease, processed, today, ttl, tasks, length, tokens, locks)
-  local codes, ids, doomed, done = {}, {}, {}, 0
+  local codes, ids, toDelete, done = {}, {}, {}, 0
   local i, from = 0, length + 1
   for token, n in string.gmatch(tokens, "(%S*)%*(%d+)") do
     for _ = 1, tonumber(n) do
@@ -9,7 +10,7 @@ local function finish(active, lease, processed, today, ttl, tasks, length, token
       local f, code = fields(task, "state", "token"), OK
       if f[1] == "active" and (f[2] or "") == token then
         done = done + 1
-        ids[done], doomed[done] = string.sub(task, from), task
+        ids[done], toDelete[done] = string.sub(task, from), task
       else
         code = held(task, token)
       end
@@ -20,12 +21,12 @@ local function finish(active, lease, processed, today, ttl, tasks, length, token
     for l = 1, #locks, 2 do
       local task = tonumber(locks[l])
       if codes[task] == OK and owns(locks[l + 1], string.sub(tasks[task], from)) then
-        doomed[#doomed + 1] = locks[l + 1]
+        toDelete[#toDelete + 1] = locks[l + 1]
       end
     end
-    strike(active, lease, ids)
-    redis.call("DEL", unpack(doomed))
+    removeActive(active, lease, string.sub(tasks[1], 1, from - 1), ids)
+    redis.call("DEL", unpack(toDelete))
     count(processed, today, done, ttl)
   end
-  return done == #codes and OK or codes
+  return done == #codes and OK or codes, done
 end

@@ -1,21 +1,25 @@
--- waited(since, now, us) is for how many microseconds a task has been pending since then, -1 if that is no time. A double is exact to
--- a quarter of a microsecond here.
+-- waited(since, now, us) returns the microseconds since a task became pending, or -1 if since is
+-- not a time. A double is exact to a quarter of a microsecond here.
 local function waited(since, now, us)
   local w = now * 1000000 + us - (tonumber(since or "") or 0 / 0) / 1000
   if not (w > -1e16 and w < 1e16) then
     return -1
   end
-  return math.max(math.floor(w), 0) -- it may have begun by another clock, which is fast
+  return math.max(math.floor(w), 0) -- another host's clock may be fast
 end
 
--- take(active, lease, pending, paused, marker, retry, prefix, n, length, token, deadline, cap, tell, waits) is fetch.lua, with its arguments.
--- Keys of another type it finds before it changes anything for good, and returns the error, so that turn.lua can go on.
+-- take(active, lease, pending, paused, marker, retry, prefix, n, length, token, deadline, cap,
+-- mark_rest, waits, lengths) implements fetch.lua, with its arguments. If a key is of another type
+-- it returns the error and changes nothing, so done_fetch.lua can continue.
 --
--- It takes no more once the messages are a megabyte: nobody else is served while Redis copies them. What is left then is as good as
--- taken by the next call, which is asked for at once.
+-- It stops when the messages reach a megabyte, because copying them blocks Redis. The reply reports
+-- that more tasks are available, and the caller fetches them at once. A message that the caller
+-- reads itself counts an eighth: Redis copies it once instead of three times, in a command of its
+-- own.
 --
--- The first write is LTRIM, which works when Redis is full.
-local function take(active, lease, pending, paused, marker, retry, prefix, n, length, token, deadline, cap, tell, waits)
+-- The first write is LTRIM, which is allowed at maxmemory.
+local function take(active, lease, pending, paused, marker, retry, prefix, n, length, token, deadline, cap, mark_rest, waits,
+  lengths)
   n, deadline, cap = tonumber(n), tonumber(deadline), tonumber(cap)
   local now, us = clock()
   local now_ms = now * 1000 + math.floor(us / 1000)
@@ -30,7 +34,7 @@ local function take(active, lease, pending, paused, marker, retry, prefix, n, le
     if type(held) == "table" then
       return held
     elseif held > 0 then
-      return { CAPPED, now_ms, 0 } -- what failed is tried again before anything behind it starts
+      return { CAPPED, now_ms, 0 } -- retries run before newer tasks
     end
   end
   local code, leased = OK, 0
@@ -46,28 +50,32 @@ local function take(active, lease, pending, paused, marker, retry, prefix, n, le
     end
   end
 
-  local ids = redis.pcall("LRANGE", pending, string.format("%d", -n - 1), "-1") -- one more than to be taken
+  local ids = redis.pcall("LRANGE", pending, string.format("%d", -n - 1), "-1") -- one more than the fetch takes
   if ids.err then
     return ids
   end
   local left = #ids > n
   if #ids < n then
-    code = OK -- it was not the cap that left the fetch short
+    code = OK -- the cap did not limit the fetch
   end
   if #ids == 0 then
     return { code, now_ms, 0 }
   end
   local first = left and 2 or 1
-  local expiry = string.format("%d", now + length + (us > 0 and 1 or 0)) -- as a number it would be printed once for each task
+  local expiry = string.format("%d", now + length + (us > 0 and 1 or 0)) -- a number would be formatted once per task
   local reply, r, bytes = { code, now_ms, 0 }, 3, 0
   local taken, tasks, leases, t, seen = {}, {}, {}, 0, {}
   for i = #ids, first, -1 do
     local id = ids[i]
     local task = prefix .. id
-    local f = waits == "1" and fields(task, "state", "msg", "pending_since") or fields(task, "state", "msg")
+    local size = lengths == "1" and redis.pcall("HSTRLEN", task, "msg") -- an error is that of fields
+    local large = type(size) == "number" and size > 65536
+    local read = large and "state" or "msg" -- in place of the message
+    local f = waits == "1" and fields(task, "state", read, "pending_since") or fields(task, "state", read)
     local msg = false
     if f[1] == "pending" and not seen[id] then
-      msg, seen[id] = f[2] or "", true
+      msg, seen[id] = large and size or f[2] or "", true
+      bytes = bytes + (type(msg) == "number" and msg / 8 or #msg)
       t = t + 1
       taken[t], tasks[t], leases[2 * t - 1], leases[2 * t] = id, task, expiry, id
     end
@@ -77,9 +85,8 @@ local function take(active, lease, pending, paused, marker, retry, prefix, n, le
       r = r + 1
       reply[r] = waited(f[3], now, us)
     end
-    bytes = bytes + (msg and #msg or 0)
     if bytes >= 1048576 and i > first then
-      first, left, code = i, true, OK -- it was not the cap that left the fetch short
+      first, left, code = i, true, OK -- the cap did not limit the fetch
       break
     end
   end
@@ -98,12 +105,17 @@ local function take(active, lease, pending, paused, marker, retry, prefix, n, le
       redis.call("RPUSH", pending, unpack(ids, first))
       return added
     end
-    for _, task in ipairs(tasks) do
-      redis.call("HSET", task, "state", "active", "token", token)
+    local behind = added >= LONG and added - t
+    for i, task in ipairs(tasks) do
+      if behind then
+        redis.call("HSET", task, "state", "active", "token", token, "position", string.format("%d", behind + i))
+      else
+        redis.call("HSET", task, "state", "active", "token", token)
+      end
       redis.call("HDEL", task, "pending_since")
     end
   end
-  if reply[3] == 1 and tell == "1" and (cap == 0 or leased + t < cap) then
+  if reply[3] == 1 and mark_rest == "1" and (cap == 0 or leased + t < cap) then
     mark(marker)
   end
   return reply

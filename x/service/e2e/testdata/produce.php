@@ -2,8 +2,8 @@
 
 declare(strict_types=1);
 
-// A producer: produce.php COUNT TYPE:EVERY... enqueues COUNT tasks with the payload {"n": 0...}; each one whose number EVERY divides goes to
-// that type, and the first type that fits counts.
+// produce.php COUNT TYPE:EVERY... enqueues COUNT tasks with payloads {"n": 0} and up. A task gets the
+// first TYPE whose EVERY divides its number.
 
 require __DIR__ . '/../../php/autoload.php';
 

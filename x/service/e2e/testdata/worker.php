@@ -2,7 +2,8 @@
 
 declare(strict_types=1);
 
-// A worker: worker.php LOG PREFETCH MILLISECONDS TYPE... takes so long for each task, and writes a line at the beginning and at the end of each task.
+// worker.php LOG PREFETCH MILLISECONDS TYPE... works for MILLISECONDS on each task, and logs a line at
+// the start and the end of each task.
 
 require __DIR__ . '/../../php/autoload.php';
 
@@ -17,7 +18,7 @@ $handler = static function (Asynq\Task $task) use ($log, $each): mixed {
     }
     usleep(1000 * (int) $each);
     if (isset($payload['busy']) && $task->attempt === 1) {
-        usleep((int) (1e6 * $payload['busy'])); // one call: nothing of PHP runs meanwhile
+        usleep((int) (1e6 * $payload['busy'])); // one call: no other PHP code runs meanwhile
     }
     fwrite($log, "end $line\n");
     return ['n' => $payload['n'], 'attempt' => $task->attempt];

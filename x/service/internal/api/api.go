@@ -1,4 +1,5 @@
-// Package api enqueues tasks and looks at them and at queues, over HTTP, and has what all operations of the service share.
+// Package api implements the HTTP operations on tasks and queues, and what all operations of the
+// service share: decoding, problems, rules and waiting.
 package api
 
 import (
@@ -9,16 +10,16 @@ import (
 	"github.com/asynq-go/asynq/x/service/internal/auth"
 )
 
-// Config is what an API works with.
+// Config configures an API.
 type Config struct {
 	Client    *asynq.Client
 	Inspector *asynq.Inspector
 	Log       *slog.Logger
-	Touch     func(queue string) // is told of queues that are used
-	Ended     context.Context    // ends when nobody may wait any more
+	Touch     func(queue string) // called with each queue that has received or delivered a task
+	Ended     context.Context    // ends all waits
 }
 
-// API answers calls. It is safe for concurrent use.
+// API serves the operations on tasks and queues. It is safe for concurrent use.
 type API struct {
 	Config
 	watcher *watcher
@@ -26,14 +27,14 @@ type API struct {
 	gate    gate
 }
 
-// New makes an API.
+// New returns an API.
 func New(cfg Config) *API {
 	a := &API{Config: cfg}
 	a.watcher = newWatcher(cfg.Inspector)
 	return a
 }
 
-// Routes are the operations on tasks and queues.
+// Routes returns the operations on tasks and queues.
 func (a *API) Routes() []Route {
 	const queue, task = "/v1/queues/{queue}", "/v1/queues/{queue}/tasks/{id}"
 	return []Route{
@@ -47,6 +48,7 @@ func (a *API) Routes() []Route {
 		{"POST " + task + "/archive", auth.Manage, a.archiveTask},
 		{"GET /v1/queues", auth.Read, a.listQueues},
 		{"GET " + queue, auth.Read, a.getQueue},
+		{"DELETE " + queue, auth.Manage, a.deleteQueue},
 		{"POST " + queue + "/pause", auth.Manage, a.pauseQueue},
 		{"POST " + queue + "/resume", auth.Manage, a.resumeQueue},
 	}
@@ -57,5 +59,5 @@ func (a *API) audit(c *Call, what, queue, id string) {
 	a.Log.Info("audit", "action", what, "token", c.Who.Name, "queue", queue, "task", id, "remote", c.R.RemoteAddr)
 }
 
-// Close ends what runs beside the calls.
+// Close stops the watcher.
 func (a *API) Close() { a.watcher.close() }

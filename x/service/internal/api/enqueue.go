@@ -15,7 +15,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// newTask is a task to enqueue, as clients write it.
+// newTask is a task to enqueue, as sent by a client.
 type newTask struct {
 	Type          string            `json:"type"`
 	Queue         *string           `json:"queue"`
@@ -32,25 +32,31 @@ type newTask struct {
 	ProcessIn     *Duration         `json:"process_in"`
 	Retention     *Duration         `json:"retention"`
 	Group         *string           `json:"group"`
+
+	IdempotencyKey *string   `json:"idempotency_key"`
+	IdempotencyTTL *Duration `json:"idempotency_ttl"`
 }
 
-// order is a task that is in order.
+// defaultIdempotencyTTL is how long an idempotency key is kept by default.
+const defaultIdempotencyTTL = 24 * time.Hour
+
+// order is a validated task.
 type order struct {
 	task  *asynq.Task
 	queue string
-	id    string // empty: none was given
+	id    string // empty if the client gave none
 }
 
-// check makes an order of what a client wrote.
+// check validates a task.
 func (n *newTask) check(c *Call, pointer string) (*order, *Problem) {
-	var wrong []Wrong
-	add := func(field, detail string) { wrong = append(wrong, Wrong{pointer + "/" + field, detail}) }
+	var wrong []FieldError
+	add := func(field, detail string) { wrong = append(wrong, FieldError{pointer + "/" + field, detail}) }
 	payload, p := (&Data{n.Payload, n.PayloadText, n.PayloadBase64}).Bytes(pointer, "payload")
 	if p != nil {
 		wrong = append(wrong, p.Errors...)
 	}
 	if strings.TrimSpace(n.Type) == "" {
-		add("type", "say what kind of task it is")
+		add("type", "must not be blank")
 	}
 	o := &order{queue: c.Rules.QueueOf(n.Type)}
 	if n.Queue != nil {
@@ -65,28 +71,43 @@ func (n *newTask) check(c *Call, pointer string) (*order, *Problem) {
 	opts := append(rule.options(), asynq.Queue(o.queue))
 	if n.ID != nil {
 		if o.id = *n.ID; strings.TrimSpace(o.id) == "" {
-			add("id", "an ID must not be blank: leave it out for a random one")
+			add("id", "must not be blank: omit it to get a random ID")
 		}
 		opts = append(opts, asynq.TaskID(o.id))
 	}
 	if n.MaxRetry != nil {
 		if *n.MaxRetry < 0 {
-			add("max_retry", "this must not be less than zero")
+			add("max_retry", "must not be negative")
 		}
 		if *n.MaxRetry > maxMaxRetry {
-			add("max_retry", "this must be at most "+strconv.Itoa(maxMaxRetry))
+			add("max_retry", "must be at most "+strconv.Itoa(maxMaxRetry))
 		}
 		opts = append(opts, asynq.MaxRetry(*n.MaxRetry))
 	}
 	if n.UniqueFor != nil {
 		if *n.UniqueFor == 0 {
-			add("unique_for", "this must be more than zero")
+			add("unique_for", "must be greater than zero")
 		}
 		opts = append(opts, asynq.Unique(time.Duration(*n.UniqueFor)))
 	}
+	if n.IdempotencyKey != nil {
+		ttl := Duration(defaultIdempotencyTTL)
+		if n.IdempotencyTTL != nil {
+			ttl = *n.IdempotencyTTL
+		}
+		if strings.TrimSpace(*n.IdempotencyKey) == "" {
+			add("idempotency_key", "must not be blank")
+		}
+		if ttl == 0 {
+			add("idempotency_ttl", "must be greater than zero")
+		}
+		opts = append(opts, asynq.IdempotencyKey(*n.IdempotencyKey, time.Duration(ttl)))
+	} else if n.IdempotencyTTL != nil {
+		add("idempotency_ttl", "requires an idempotency_key")
+	}
 	if n.Group != nil {
 		if strings.TrimSpace(*n.Group) == "" {
-			add("group", "a group must not be blank")
+			add("group", "must not be blank")
 		}
 		opts = append(opts, asynq.Group(*n.Group))
 	}
@@ -101,7 +122,7 @@ func (n *newTask) check(c *Call, pointer string) (*order, *Problem) {
 	}
 	switch {
 	case n.ProcessAt != nil && n.ProcessIn != nil:
-		add("process_in", "give process_at or process_in, not both")
+		add("process_in", "set either process_at or process_in, not both")
 	case n.ProcessAt != nil:
 		opts = append(opts, asynq.ProcessAt(n.ProcessAt.Time))
 	case n.ProcessIn != nil:
@@ -117,39 +138,46 @@ func (n *newTask) check(c *Call, pointer string) (*order, *Problem) {
 	return o, nil
 }
 
-// enqueued is what became of an order.
+// enqueued is the result of an order.
 type enqueued struct {
 	info    *asynq.TaskInfo
 	created bool
 	err     error
 }
 
-// send enqueues tasks. One that its queue has already counts as enqueued, if it is the same.
+// send enqueues tasks. A task that its queue already has counts as enqueued, provided that type and
+// payload are the same.
 func (a *API) send(ctx context.Context, orders []*order) []enqueued {
 	out := make([]enqueued, len(orders))
 	tasks := make([]*asynq.Task, len(orders))
 	for i, o := range orders {
 		tasks[i] = o.task
-		a.Touch(o.queue)
 	}
 	var results []asynq.BatchEnqueueResult
-	if len(tasks) == 1 { // it goes together with those of other requests
+	if len(tasks) == 1 { // shares a round trip with other requests
 		info, err := a.Client.EnqueueContext(ctx, tasks[0])
 		results = []asynq.BatchEnqueueResult{{TaskInfo: info, Err: err}}
 	} else {
 		results = a.Client.BatchEnqueueContext(ctx, tasks)
 	}
 	for i, r := range results {
-		out[i] = enqueued{info: r.TaskInfo, created: r.Err == nil, err: r.Err}
+		out[i] = enqueued{info: r.TaskInfo, created: r.Err == nil && !r.TaskInfo.IsRepeated, err: r.Err}
+		if r.Err == nil {
+			a.Touch(orders[i].queue)
+			if r.TaskInfo.State == 0 {
+				r.TaskInfo.Type = orders[i].task.Type() // the first task with the key is gone
+			}
+		}
 		if orders[i].id != "" && (errors.Is(r.Err, asynq.ErrTaskIDConflict) || errors.Is(r.Err, asynq.ErrDuplicateTask)) {
-			out[i] = a.again(ctx, orders[i], r.Err)
+			out[i] = a.resolveConflict(ctx, orders[i], r.Err)
 		}
 	}
 	return out
 }
 
-// again finds out whether a queue has refused a task because it has the same one. If that has gone meanwhile, it tries once more.
-func (a *API) again(ctx context.Context, o *order, refusal error) enqueued {
+// resolveConflict checks whether a queue rejected a task because it already has the same one. If
+// that task is gone, it enqueues again.
+func (a *API) resolveConflict(ctx context.Context, o *order, refusal error) enqueued {
 	for range 3 {
 		info, err := a.Inspector.WithContext(ctx).GetTaskInfo(o.queue, o.id)
 		switch {
@@ -188,6 +216,12 @@ func (a *API) enqueue(c *Call) error {
 	var n newTask
 	if err := c.Decode(&n); err != nil {
 		return err
+	}
+	if keys := c.R.Header.Values("Idempotency-Key"); len(keys) > 0 {
+		if len(keys) > 1 || n.IdempotencyKey != nil && *n.IdempotencyKey != keys[0] {
+			return Invalid(FieldError{"/idempotency_key", "differs from the header Idempotency-Key: send one of them"})
+		}
+		n.IdempotencyKey = &keys[0]
 	}
 	o, p := n.check(c, "")
 	if p != nil {
@@ -247,7 +281,7 @@ func (a *API) enqueueBatch(c *Call) error {
 				j.Key("task").Task(e.info, false)
 				j.Key("created").Bool(e.created)
 			} else {
-				p = a.Trouble(c, e.err)
+				p = a.PartialProblem(c, e.err)
 			}
 		}
 		if p != nil {
@@ -259,8 +293,9 @@ func (a *API) enqueueBatch(c *Call) error {
 	return c.Send(http.StatusOK, j.Bytes())
 }
 
-// Trouble makes a problem of an error that is not all of the answer, and logs it if it is no fault of the client's.
-func (a *API) Trouble(c *Call, err error) *Problem {
+// PartialProblem converts an error of one entry of a request, and logs it unless the client caused
+// it.
+func (a *API) PartialProblem(c *Call, err error) *Problem {
 	p := ProblemOf(err)
 	if p.Status >= http.StatusInternalServerError && c.R.Context().Err() == nil {
 		a.Log.Warn("part of a request failed", "route", c.R.Pattern, "token", c.Who.Name, "error", err)
@@ -268,7 +303,7 @@ func (a *API) Trouble(c *Call, err error) *Problem {
 	return p
 }
 
-// Count tells whether a request may name so many things.
+// Count returns an error if a request has more than MaxBatch entries.
 func (c *Call) Count(field string, n int) error {
 	if n > c.Rules.MaxBatch {
 		return Problemf(http.StatusRequestEntityTooLarge, KindTooLarge, "%s has %d entries: at most %d at a time", field, n, c.Rules.MaxBatch)

@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// maxFaults bounds what one answer tells of a body: each entry of a long list may be wrong.
+// maxFaults limits the errors in one response: every entry of a long list may be invalid.
 const maxFaults = 20
 
-// finder looks for all values in a body that a type has no room for. The decoder names only the first, without the entry of a list or
-// map that it is in, and with the names of embedded types in between.
-type finder struct{ found []Wrong }
+// finder collects all values of a body that do not fit a type. encoding/json reports only the
+// first, without its index or key, and includes the names of embedded types.
+type finder struct{ found []FieldError }
 
 func (f *finder) add(pointer, detail string) {
-	same := func(w Wrong) bool { return w.Pointer == pointer }
+	same := func(w FieldError) bool { return w.Pointer == pointer }
 	if len(f.found) < maxFaults && !slices.ContainsFunc(f.found, same) {
-		f.found = append(f.found, Wrong{pointer, detail})
+		f.found = append(f.found, FieldError{pointer, detail})
 	}
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// look compares JSON, which is known to be correct as such, with a type. null is as good as nothing, as the decoder has it.
-func (f *finder) look(text []byte, pointer string, t reflect.Type) {
+// check compares valid JSON with a type. It accepts null everywhere, as the decoder does.
+func (f *finder) check(text []byte, pointer string, t reflect.Type) {
 	if string(text) == "null" || len(f.found) == maxFaults {
 		return
 	}
@@ -35,48 +35,48 @@ func (f *finder) look(text []byte, pointer string, t reflect.Type) {
 	}
 	switch {
 	case reflect.PointerTo(t).Implements(unmarshaler):
-		f.lookAtValue(text, pointer, t)
+		f.checkValue(text, pointer, t)
 	case t.Kind() == reflect.Struct:
 		members := f.object(text, pointer)
 		for _, name := range slices.Sorted(maps.Keys(members)) {
 			if field := fieldOf(t, name); field != nil {
-				f.look(members[name], pointer+"/"+escapePointer(name), field)
+				f.check(members[name], pointer+"/"+escapePointer(name), field)
 			} else {
-				f.add(pointer+"/"+escapePointer(name), "there is no such field")
+				f.add(pointer+"/"+escapePointer(name), "unknown field")
 			}
 		}
 	case t.Kind() == reflect.Map:
 		members := f.object(text, pointer)
 		for _, name := range slices.Sorted(maps.Keys(members)) {
-			f.look(members[name], pointer+"/"+escapePointer(name), t.Elem())
+			f.check(members[name], pointer+"/"+escapePointer(name), t.Elem())
 		}
 	case t.Kind() == reflect.Slice:
 		var entries []json.RawMessage
 		if json.Unmarshal(text, &entries) != nil {
-			f.add(pointer, "this must be a list")
+			f.add(pointer, "must be an array")
 		}
 		for i, entry := range entries {
-			f.look(entry, pointer+"/"+strconv.Itoa(i), t.Elem())
+			f.check(entry, pointer+"/"+strconv.Itoa(i), t.Elem())
 		}
 	default:
-		f.lookAtValue(text, pointer, t)
+		f.checkValue(text, pointer, t)
 	}
 }
 
-func (f *finder) lookAtValue(text []byte, pointer string, t reflect.Type) {
+func (f *finder) checkValue(text []byte, pointer string, t reflect.Type) {
 	if json.Unmarshal(text, reflect.New(t).Interface()) != nil {
-		f.add(pointer, expected(t))
+		f.add(pointer, expected(t, text))
 	}
 }
 
 func (f *finder) object(text []byte, pointer string) (members map[string]json.RawMessage) {
 	if json.Unmarshal(text, &members) != nil {
-		f.add(pointer, "this must be an object")
+		f.add(pointer, "must be an object")
 	}
 	return members
 }
 
-// fieldOf is the type of the field with a name; nil if there is none.
+// fieldOf returns the type of the field with a JSON name; nil if there is none.
 func fieldOf(t reflect.Type, name string) reflect.Type {
 	for _, field := range reflect.VisibleFields(t) {
 		if tag, _, _ := strings.Cut(field.Tag.Get("json"), ","); tag != "" && tag == name {
@@ -86,19 +86,22 @@ func fieldOf(t reflect.Type, name string) reflect.Type {
 	return nil
 }
 
-// expected says what should be there.
-func expected(t reflect.Type) string {
+// expected describes the values that a type accepts.
+func expected(t reflect.Type, text []byte) string {
 	switch {
 	case t == reflect.TypeFor[Duration]():
-		return `this must be a duration such as "30s" or "1h30m", and not less than zero`
+		var s string
+		_ = json.Unmarshal(text, &s) // stays empty, which is not a duration
+		_, err := parseDuration(s)
+		return err.Error()
 	case t == reflect.TypeFor[Time]():
-		return `this must be a time such as "2026-01-02T15:04:05Z"`
+		return `must be a time such as "2026-01-02T15:04:05Z"`
 	case t.Kind() == reflect.String:
-		return "this must be a text"
+		return "must be a string"
 	case t.Kind() == reflect.Bool:
-		return "this must be true or false"
+		return "must be true or false"
 	case t.Kind() == reflect.Int:
-		return "this must be a whole number, and one that 64 bits hold"
+		return "must be an integer of at most 64 bits"
 	}
-	return "this is of the wrong type"
+	return "has the wrong type"
 }

@@ -5,49 +5,50 @@ import (
 	"sync"
 )
 
-// gate counts the calls at work, and lets none in any more once it is shut.
+// gate counts active calls and rejects new ones once it drains.
 type gate struct {
-	mu   sync.Mutex
-	n    int
-	shut chan struct{} // closed when the last one has left; nil while it is open
+	mu      sync.Mutex
+	n       int
+	drained chan struct{} // nil until Drain; closed when no calls are active
 }
 
-// Enter lets a call in, unless the API drains. Call Leave at its end.
+// Enter registers a call. It returns false if the API drains. If it returns true, call Leave when
+// the call ends.
 func (a *API) Enter() bool {
 	g := &a.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.shut != nil {
+	if g.drained != nil {
 		return false
 	}
 	g.n++
 	return true
 }
 
-// Leave says that a call has ended.
+// Leave ends a call that Enter has registered.
 func (a *API) Leave() {
 	g := &a.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.n--; g.n == 0 && g.shut != nil {
-		close(g.shut)
+	if g.n--; g.n == 0 && g.drained != nil {
+		close(g.drained)
 	}
 }
 
-// Drain lets no call in any more, and waits until those at work have ended, or ctx has.
+// Drain rejects new calls and waits until active ones end or ctx is done.
 func (a *API) Drain(ctx context.Context) {
 	g := &a.gate
 	g.mu.Lock()
-	if g.shut == nil {
-		g.shut = make(chan struct{})
+	if g.drained == nil {
+		g.drained = make(chan struct{})
 		if g.n == 0 {
-			close(g.shut)
+			close(g.drained)
 		}
 	}
-	shut := g.shut
+	drained := g.drained
 	g.mu.Unlock()
 	select {
-	case <-shut:
+	case <-drained:
 	case <-ctx.Done():
 	}
 }

@@ -5,15 +5,17 @@ import (
 	"strconv"
 )
 
-// maxDepth is how deep JSON may be nested that goes into an answer as it is. jq 1.6 reads 256 levels, PHP 512 and Python about 1,000.
+// maxDepth is the maximum nesting of JSON that is embedded in a response as it is. jq 1.6 reads 256
+// levels, PHP 512 and Python about 1,000.
 const maxDepth = 200
 
-// plain reports whether every client can read a value that is valid JSON. One that cannot would not get a word of the whole answer: it
-// would lose the other tasks in it as well, and be given the same task again. Not everywhere are read: values that are nested deeply,
-// halves of surrogate pairs, and, as names of properties in PHP, names that begin with NUL.
+// plain reports whether every client can read a valid JSON value. A client that cannot read one
+// value fails to parse the whole response, loses the other tasks in it, and receives the same task
+// again. Not portable are: deep nesting, unpaired surrogates, and, as property names in PHP, names
+// that begin with NUL.
 func plain(data []byte) bool {
 	if !bytes.Contains(data, []byte(`\u`)) && bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) <= maxDepth {
-		return true // nearly all
+		return true // the common case
 	}
 	depth := 0
 	for i := 0; i < len(data); i++ {
@@ -37,7 +39,7 @@ func plain(data []byte) bool {
 	return true
 }
 
-// codeUnit reads an escape such as \u00e4.
+// codeUnit decodes an escape such as \u00e4.
 func codeUnit(data []byte) (rune, bool) {
 	if len(data) < 6 || data[0] != '\\' || data[1] != 'u' {
 		return 0, false

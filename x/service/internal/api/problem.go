@@ -10,53 +10,57 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Problem is an error as RFC 9457 has it.
+// Problem is a problem detail (RFC 9457).
 type Problem struct {
-	Type   string  `json:"type"`
-	Title  string  `json:"title"`
-	Status int     `json:"status"`
-	Detail string  `json:"detail,omitempty"`
-	Errors []Wrong `json:"errors,omitempty"`
+	Type   string       `json:"type"`
+	Title  string       `json:"title"`
+	Status int          `json:"status"`
+	Detail string       `json:"detail,omitempty"`
+	Errors []FieldError `json:"errors,omitempty"`
 }
 
-// Wrong is one thing that is wrong with a request.
-type Wrong struct {
-	Pointer string `json:"pointer"` // a place in the body, as a JSON pointer, or "?name": a parameter of the query
+// FieldError is one invalid value of a request.
+type FieldError struct {
+	Pointer string `json:"pointer"` // JSON pointer into the body, or "?name" for a query parameter
 	Detail  string `json:"detail"`
 }
 
 func (p *Problem) Error() string { return p.Detail }
 
-// The kinds of problems. Clients tell them apart by Type.
+// The kinds of problems. Type holds the kind after its prefix "urn:asynq:problem:".
 const (
-	KindInvalid      = "invalid-request"
-	KindUnauthorized = "unauthorized"
-	KindForbidden    = "forbidden"
-	KindTooLarge     = "too-large"
-	KindTooMany      = "too-many-requests"
-	KindNotFound     = "not-found"
-	KindMethod       = "method-not-allowed"
-	KindQueue        = "queue-not-found"
-	KindTask         = "task-not-found"
-	KindGone         = "task-gone"
-	KindIDConflict   = "task-id-conflict"
-	KindDuplicate    = "duplicate-task"
-	KindState        = "wrong-state"
-	KindLease        = "lease-lost"
-	KindDeadline     = "deadline-passed"
-	KindRedis        = "redis"
-	KindRedisFull    = "redis-full"
-	KindUnavailable  = "unavailable"
+	KindInvalid       = "invalid-request"
+	KindUnauthorized  = "unauthorized"
+	KindForbidden     = "forbidden"
+	KindTooLarge      = "too-large"
+	KindEncoding      = "unsupported-encoding"
+	KindTooMany       = "too-many-requests"
+	KindNotFound      = "not-found"
+	KindMethod        = "method-not-allowed"
+	KindQueue         = "queue-not-found"
+	KindQueueNotEmpty = "queue-not-empty"
+	KindQueueActive   = "queue-active"
+	KindTask          = "task-not-found"
+	KindGone          = "task-gone"
+	KindIDConflict    = "task-id-conflict"
+	KindDuplicate     = "duplicate-task"
+	KindState         = "wrong-state"
+	KindArchiveFull   = "archive-full"
+	KindLease         = "lease-lost"
+	KindDeadline      = "deadline-passed"
+	KindRedis         = "redis"
+	KindRedisFull     = "redis-full"
+	KindUnavailable   = "unavailable"
 )
 
-// Problemf makes a problem.
+// Problemf returns a problem with a formatted detail.
 func Problemf(status int, kind, format string, args ...any) *Problem {
 	return &Problem{Type: "urn:asynq:problem:" + kind, Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Invalid makes the problem of a request with these faults.
-func Invalid(wrong ...Wrong) *Problem {
-	p := Problemf(http.StatusBadRequest, KindInvalid, "there is something wrong with the request: see errors")
+// Invalid returns the problem of a request with these errors.
+func Invalid(wrong ...FieldError) *Problem {
+	p := Problemf(http.StatusBadRequest, KindInvalid, "the request is invalid: see errors")
 	if len(wrong) == 1 {
 		p.Detail = strings.TrimPrefix(wrong[0].Pointer+": ", ": ") + wrong[0].Detail
 	}
@@ -64,37 +68,38 @@ func Invalid(wrong ...Wrong) *Problem {
 	return p
 }
 
-// wrongf makes the problem of a request with one fault.
-func wrongf(pointer, format string, args ...any) *Problem {
-	return Invalid(Wrong{Pointer: pointer, Detail: fmt.Sprintf(format, args...)})
+// invalidf returns the problem of a request with one error.
+func invalidf(pointer, format string, args ...any) *Problem {
+	return Invalid(FieldError{Pointer: pointer, Detail: fmt.Sprintf(format, args...)})
 }
 
-// ProblemOf turns any error into a problem. What it does not know is taken for trouble with Redis, of which clients are told no more.
+// ProblemOf converts an error into a problem. Unknown errors are reported as Redis errors, without
+// details.
 func ProblemOf(err error) *Problem {
 	var p *Problem
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.Is(err, asynq.ErrQueueNotFound):
-		return Problemf(http.StatusNotFound, KindQueue, "there is no such queue")
+		return Problemf(http.StatusNotFound, KindQueue, "queue not found")
 	case errors.Is(err, asynq.ErrTaskNotFound):
-		return Problemf(http.StatusNotFound, KindTask, "there is no such task in the queue")
+		return Problemf(http.StatusNotFound, KindTask, "task not found in the queue")
 	case errors.Is(err, asynq.ErrTaskIDConflict):
-		return Problemf(http.StatusConflict, KindIDConflict, "the queue has a task with this ID, of another type or with another payload")
+		return Problemf(http.StatusConflict, KindIDConflict, "the queue has a task with this ID but another type or payload")
 	case errors.Is(err, asynq.ErrDuplicateTask):
 		return Problemf(http.StatusConflict, KindDuplicate, "another task with the same type and payload holds the uniqueness lock")
 	case errors.Is(err, asynq.ErrLeaseExpired):
-		return Problemf(http.StatusConflict, KindLease, "the lease has ended, or there never was one: stop working on the task, it is tried again without you")
+		return Problemf(http.StatusConflict, KindLease, "the lease has expired or does not exist: stop processing the task; another worker receives it")
 	case errors.Is(err, asynq.ErrRedisFull):
-		return Problemf(http.StatusServiceUnavailable, KindRedisFull, "Redis has no memory for new tasks: try again later")
-	case errors.Is(err, asynq.ErrTakerClosed):
-		return Problemf(http.StatusServiceUnavailable, KindUnavailable, "the service shuts down: try again")
+		return Problemf(http.StatusServiceUnavailable, KindRedisFull, "Redis is out of memory: try again later")
+	case errors.Is(err, asynq.ErrReceiverClosed):
+		return Problemf(http.StatusServiceUnavailable, KindUnavailable, "the service is shutting down: try again")
 	default:
-		return Problemf(http.StatusServiceUnavailable, KindRedis, "Redis did not answer in order, and the change may have been made or not: try again")
+		return Problemf(http.StatusServiceUnavailable, KindRedis, "Redis is unreachable or returned an error: try again. The change may have taken effect")
 	}
 }
 
-// Fail answers with a problem.
+// Fail writes a problem as the response.
 func Fail(w http.ResponseWriter, p *Problem) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
@@ -105,7 +110,7 @@ func Fail(w http.ResponseWriter, p *Problem) {
 	case p.Status == http.StatusServiceUnavailable && h.Get("Retry-After") == "":
 		h.Set("Retry-After", "1")
 	}
-	body, _ := json.Marshal(p) // strings and numbers: it cannot fail
+	body, _ := json.Marshal(p) // cannot fail: strings and integers
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(body, '\n')) // the client has gone
+	_, _ = w.Write(append(body, '\n')) // fails only if the client has disconnected
 }

@@ -15,12 +15,12 @@ func (a *API) listQueues(c *Call) error {
 	}
 	seen := names[:0]
 	for _, q := range names {
-		if c.Who.Sees(q) && c.Rules.Known(q) {
+		if c.Who.HasAccess(q) && c.Rules.Known(q) {
 			seen = append(seen, q)
 		}
 	}
 	var results []asynq.QueueInfoResult
-	if len(seen) > 0 { // none stands for all
+	if len(seen) > 0 { // QueueInfos without names returns all queues
 		if results, err = i.QueueInfos(c.R.Context(), seen...); err != nil {
 			return err
 		}
@@ -32,7 +32,7 @@ func (a *API) listQueues(c *Call) error {
 		switch {
 		case r.Err == nil:
 			j.queue(c, r.Info)
-		case !errors.Is(r.Err, asynq.ErrQueueNotFound): // it was deleted meanwhile
+		case !errors.Is(r.Err, asynq.ErrQueueNotFound): // deleted since Queues returned it
 			return r.Err
 		}
 	}
@@ -95,7 +95,7 @@ func (a *API) setPaused(c *Call, what string, paused bool, do func(*asynq.Inspec
 	if err != nil {
 		return err
 	}
-	// A queue that there is none of could be paused, too: it is more likely that its name is wrong.
+	// PauseQueue accepts unknown queues, but a wrong name is more likely.
 	i := a.Inspector.WithContext(c.R.Context()).WithMemorySamples(0)
 	info, err := i.GetQueueInfo(queue)
 	if err != nil {
@@ -105,10 +105,40 @@ func (a *API) setPaused(c *Call, what string, paused bool, do func(*asynq.Inspec
 		if err := do(i, queue); err != nil {
 			if info, unknown := i.GetQueueInfo(queue); unknown != nil || info.Paused != paused {
 				return err
-			} // somebody else has done it
+			} // another client changed it first
 		}
 		a.audit(c, "queue."+what, queue, "")
 	}
+	c.W.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// deleteQueue deletes a queue and its statistics; with force, also its tasks.
+func (a *API) deleteQueue(c *Call) error {
+	queue, err := c.Queue()
+	if err != nil {
+		return err
+	}
+	force := false
+	switch value := c.R.URL.Query().Get("force"); value {
+	case "true":
+		force = true
+	case "", "false":
+	default:
+		return invalidf("?force", "must be true or false")
+	}
+	err = a.Inspector.WithContext(c.R.Context()).DeleteQueue(queue, force)
+	switch {
+	case errors.Is(err, asynq.ErrTaskState):
+		return Problemf(http.StatusConflict, KindQueueActive, "the queue %q has active tasks: cancel them or wait for them, then delete the queue", queue)
+	case errors.Is(err, asynq.ErrQueueNotEmpty) && force:
+		return Problemf(http.StatusConflict, KindQueueNotEmpty, "clients keep enqueueing to the queue %q: stop them, then delete the queue", queue)
+	case errors.Is(err, asynq.ErrQueueNotEmpty):
+		return Problemf(http.StatusConflict, KindQueueNotEmpty, "the queue %q has tasks: delete them, or add ?force=true to delete the queue with its tasks", queue)
+	case err != nil:
+		return err
+	}
+	a.audit(c, "queue.delete", queue, "")
 	c.W.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -11,54 +11,53 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// QueueRule is what is set for a queue. The defaults are for tasks whose clients say nothing about it.
+// QueueRule holds the settings of a queue. MaxRetry, Timeout and Retention apply to tasks that do
+// not set them.
 type QueueRule struct {
-	// MaxRun is how many tasks of the queue may be worked on at the same time. Zero: any number.
+	// MaxRun is the maximum number of active tasks of the queue. Zero means no limit.
 	MaxRun int
 
-	// InOrder has one task of the queue worked on at a time, and no other overtake one that waits for its retry: asynq.InOrder. MaxRun is
-	// then 0 or 1.
+	// InOrder processes one task at a time, in order: no task overtakes one that waits for its
+	// retry. See asynq.QueueConfig.Ordered. It excludes MaxRun > 1.
 	InOrder bool
 
-	// Weight of the queue where a worker takes from several. Default: 1.
+	// Weight of the queue when a worker receives from several queues. The default is 1.
 	Weight int
 
-	// MaxRetry, Timeout and Retention are the defaults of the options of these names. Nil: the defaults of the library.
+	// MaxRetry, Timeout and Retention are the defaults of the options of these names. If nil, the
+	// defaults of the library apply.
 	MaxRetry  *int
 	Timeout   *time.Duration
 	Retention *time.Duration
 }
 
-// maxMaxRetry is the most that the record of a task holds.
+// maxMaxRetry is the largest value that a task record holds.
 const maxMaxRetry = math.MaxInt32
 
-// Check tells what is wrong with the rule.
+// Check validates the rule.
 func (q *QueueRule) Check() error {
 	switch {
 	case q.MaxRun < 0:
-		return fmt.Errorf("max_run %d is less than zero", q.MaxRun)
+		return fmt.Errorf("max_run %d is negative", q.MaxRun)
 	case q.InOrder && q.MaxRun > 1:
-		return fmt.Errorf("in_order and max_run %d contradict each other: leave one of them out", q.MaxRun)
+		return fmt.Errorf("in_order and max_run %d contradict each other: remove one", q.MaxRun)
 	case q.Weight < 0:
-		return fmt.Errorf("weight %d is less than zero", q.Weight)
+		return fmt.Errorf("weight %d is negative", q.Weight)
 	case q.MaxRetry != nil && *q.MaxRetry < 0:
-		return fmt.Errorf("max_retry %d is less than zero", *q.MaxRetry)
+		return fmt.Errorf("max_retry %d is negative", *q.MaxRetry)
 	case q.MaxRetry != nil && *q.MaxRetry > maxMaxRetry:
-		return fmt.Errorf("max_retry %d is more than %d, the most that a task can have", *q.MaxRetry, maxMaxRetry)
+		return fmt.Errorf("max_retry %d exceeds the maximum of %d", *q.MaxRetry, maxMaxRetry)
 	case q.Timeout != nil && *q.Timeout < 0:
-		return fmt.Errorf("timeout %v is less than zero", *q.Timeout)
+		return fmt.Errorf("timeout %v is negative", *q.Timeout)
 	case q.Retention != nil && *q.Retention < 0:
-		return fmt.Errorf("retention %v is less than zero", *q.Retention)
+		return fmt.Errorf("retention %v is negative", *q.Retention)
 	}
 	return nil
 }
 
-// Limit is how many tasks of the queue may be active at the same time, as asynq.Config.QueueConcurrency has it; 0 if there is no limit.
-func (q *QueueRule) Limit() int {
-	if q.InOrder {
-		return asynq.InOrder
-	}
-	return q.MaxRun
+// Limits returns the limits of the queue.
+func (q *QueueRule) Limits() asynq.QueueConfig {
+	return asynq.QueueConfig{Concurrency: q.MaxRun, Ordered: q.InOrder}
 }
 
 func (q *QueueRule) options() []asynq.Option {
@@ -75,10 +74,10 @@ func (q *QueueRule) options() []asynq.Option {
 	return opts
 }
 
-// Rules are what requests are held against: one configuration. They do not change.
+// Rules are the settings that requests are checked against. They are immutable.
 type Rules struct {
 	Queues     map[string]QueueRule
-	Only       bool // no other queues than these
+	Only       bool // reject all other queues
 	TaskQueues map[string]string
 
 	MaxBody    int64
@@ -86,10 +85,10 @@ type Rules struct {
 	MaxTake    int
 	MaxWait    time.Duration
 	MaxWaiting int
-	Shared     bool // several tokens may wait
+	Shared     bool // more than one token may wait
 }
 
-// QueueOf is the queue of tasks of a type, where the client names none.
+// QueueOf returns the default queue of a task type.
 func (r *Rules) QueueOf(typename string) string {
 	if queue, ok := r.TaskQueues[typename]; ok {
 		return queue
@@ -103,7 +102,7 @@ func (r *Rules) QueueOf(typename string) string {
 	return queue
 }
 
-// Known reports whether the configuration lets anybody use the queue.
+// Known reports whether the configuration permits the queue.
 func (r *Rules) Known(queue string) bool {
 	if !r.Only {
 		return true
@@ -112,7 +111,7 @@ func (r *Rules) Known(queue string) bool {
 	return ok
 }
 
-// Reserved reports whether the service itself answers at a path, or below it.
+// Reserved reports whether the service itself serves a path.
 func Reserved(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {
@@ -122,15 +121,15 @@ func Reserved(path string) bool {
 	return false
 }
 
-// CheckQueueName tells why a queue cannot have this name.
+// CheckQueueName returns an error if name is not a valid queue name.
 func CheckQueueName(name string) error {
 	switch {
 	case strings.TrimSpace(name) == "":
-		return errors.New("the name of a queue must not be blank")
+		return errors.New("a queue name must not be blank")
 	case strings.HasPrefix(name, "}"):
-		return errors.New("the name of a queue must not begin with }")
+		return errors.New("a queue name must not begin with }")
 	case !utf8.ValidString(name):
-		return errors.New("the name of a queue must be UTF-8")
+		return errors.New("a queue name must be UTF-8")
 	}
 	return nil
 }

@@ -10,29 +10,30 @@ import (
 	"unicode/utf16"
 )
 
-// The decoder of encoding/json takes more than it should: names in any case, names that stand there twice, of which the last one counts,
-// and halves of surrogate pairs, which become U+FFFD. Two readers of such a body could take it for different things, and two IDs become
-// one. A shape finds them, in one pass over a body that the decoder has taken.
+// encoding/json accepts more than it should: field names in any case, duplicate fields, of which
+// the last wins, and unpaired surrogates, which become U+FFFD. Two readers may interpret such a
+// body differently, and two IDs may become one. strict finds them in one pass over a body that the
+// decoder has accepted.
 
-// shape is what strict knows of a type.
+// shape describes a type for strict.
 type shape struct {
 	kind   shapeKind
 	names  []string // of the fields of an object
 	fields []*shape
-	elem   *shape // of a list, and of an object with any names
+	elem   *shape // of an array or a map
 }
 
 type shapeKind int
 
 const (
-	anything   shapeKind = iota // its text is kept, or it is a number or the like
-	stringKind                  // a string that the decoder has read
+	anyKind    shapeKind = iota // raw text, a number, a boolean or null
+	stringKind                  // a decoded string
 	structKind
 	mapKind
 	listKind
 )
 
-var shapes sync.Map // of reflect.Type to *shape
+var shapes sync.Map // reflect.Type → *shape
 
 func shapeOf(t reflect.Type) *shape {
 	if known, ok := shapes.Load(t); ok {
@@ -66,15 +67,15 @@ func makeShape(t reflect.Type) *shape {
 	return s
 }
 
-// strict looks for what the decoder should not take. The text is correct as JSON.
+// strict finds what the decoder should not accept. The text must be valid JSON.
 type strict struct {
 	text  []byte
 	at    int
-	found *finder // nil: the first fault is enough
+	found *finder // if nil, strict stops at the first fault
 	wrong bool
 }
 
-// isStrict reports whether a body that the decoder has taken means just that.
+// isStrict reports whether a decoded body has no faults.
 func isStrict(text []byte, t reflect.Type) bool {
 	s := strict{text: text}
 	s.value(shapeOf(t), "")
@@ -88,7 +89,7 @@ func (s *strict) fault(pointer, detail string) {
 	}
 }
 
-// done reports whether nothing more needs to be known.
+// done reports whether the result is known.
 func (s *strict) done() bool { return s.wrong && s.found == nil }
 
 func (s *strict) space() {
@@ -102,7 +103,7 @@ func (s *strict) space() {
 	}
 }
 
-// below is a place below another one. Nobody needs it before there is a fault.
+// below returns the pointer of a member. Without a finder, it returns "".
 func (s *strict) below(pointer, name string) string {
 	if s.found == nil {
 		return ""
@@ -110,18 +111,18 @@ func (s *strict) below(pointer, name string) string {
 	return pointer + "/" + escapePointer(name)
 }
 
-// value looks at the value that comes next, and goes behind it.
+// value checks the next value and skips it.
 func (s *strict) value(as *shape, pointer string) {
 	s.space()
 	c := s.text[s.at]
 	switch {
 	case c == '"' && as.kind == stringKind:
 		if !whole(s.str()) {
-			s.fault(pointer, `this text has \ud800 or the like without its other half: such halves are no characters`)
+			s.fault(pointer, `contains an unpaired surrogate such as \ud800`)
 		}
 	case c == '{' && (as.kind == structKind || as.kind == mapKind):
 		s.object(as, pointer)
-	case c == '[' && as.kind == listKind && as.elem.kind != anything:
+	case c == '[' && as.kind == listKind && as.elem.kind != anyKind:
 		s.at++
 		for i := 0; !s.done() && s.more(']'); i++ {
 			below := ""
@@ -135,7 +136,7 @@ func (s *strict) value(as *shape, pointer string) {
 	}
 }
 
-// more goes to the next member or element, or behind the end of them all.
+// more advances to the next member or element. At the end it skips the bracket and returns false.
 func (s *strict) more(end byte) bool {
 	s.space()
 	if s.text[s.at] == ',' {
@@ -150,7 +151,7 @@ func (s *strict) more(end byte) bool {
 }
 
 func (s *strict) object(as *shape, pointer string) {
-	var fields uint64 // that were there
+	var fields uint64 // bit set of the fields found
 	var names map[string]bool
 	s.at++
 	for !s.done() && s.more('}') {
@@ -161,7 +162,7 @@ func (s *strict) object(as *shape, pointer string) {
 		if as.kind == structKind {
 			i := as.find(raw)
 			if i < 0 {
-				s.fault(s.below(pointer, unquote(raw)), "there is no such field")
+				s.fault(s.below(pointer, unquote(raw)), "unknown field")
 				s.skip()
 				continue
 			}
@@ -169,7 +170,7 @@ func (s *strict) object(as *shape, pointer string) {
 			fields |= 1 << i
 		} else {
 			if !whole(raw) {
-				s.fault(pointer, `a name has \ud800 or the like without its other half: such halves are no characters`)
+				s.fault(pointer, `a name contains an unpaired surrogate such as \ud800`)
 			}
 			if names == nil {
 				names = make(map[string]bool)
@@ -183,13 +184,13 @@ func (s *strict) object(as *shape, pointer string) {
 			below = s.below(pointer, unquote(raw))
 		}
 		if twice {
-			s.fault(below, "this stands here twice: leave one out")
+			s.fault(below, "duplicate field: remove one")
 		}
 		s.value(member, below)
 	}
 }
 
-// find is the index of the field of a name, between its quotes; -1 if there is none.
+// find returns the index of the field with a quoted name; -1 if there is none.
 func (as *shape) find(raw []byte) int {
 	for i, name := range as.names {
 		if string(raw) == name {
@@ -208,17 +209,17 @@ func (as *shape) find(raw []byte) int {
 	return -1
 }
 
-// unquote is the text between quotes.
+// unquote decodes a string without its quotes.
 func unquote(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw)
 	}
 	var text string
-	_ = json.Unmarshal(append(append([]byte{'"'}, raw...), '"'), &text) // it is correct
+	_ = json.Unmarshal(append(append([]byte{'"'}, raw...), '"'), &text) // valid JSON
 	return text
 }
 
-// str goes behind the string that comes next, and returns what is between its quotes.
+// str skips the next string and returns the text between its quotes.
 func (s *strict) str() []byte {
 	begin := s.at + 1
 	for i := begin; ; {
@@ -236,7 +237,7 @@ func (s *strict) str() []byte {
 	}
 }
 
-// skip goes behind the value that comes next.
+// skip skips the next value.
 func (s *strict) skip() {
 	s.space()
 	for depth := 0; s.at < len(s.text); {
@@ -251,7 +252,7 @@ func (s *strict) skip() {
 			depth++
 		case '}', ']':
 			if depth == 0 {
-				return // behind a number or the like
+				return // after a number, a boolean or null
 			}
 			if depth--; depth == 0 {
 				s.at++
@@ -266,7 +267,7 @@ func (s *strict) skip() {
 	}
 }
 
-// whole reports whether a string, between its quotes, has no half of a surrogate pair.
+// whole reports whether the text between the quotes of a string has no unpaired surrogate.
 func whole(raw []byte) bool {
 	for i := 0; ; {
 		n := bytes.IndexByte(raw[i:], '\\')

@@ -9,7 +9,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// ended reports whether nothing more becomes of a task in this state by itself.
+// ended reports whether a state is final.
 func ended(s asynq.TaskState) bool {
 	return s == asynq.TaskStateCompleted || s == asynq.TaskStateArchived
 }
@@ -21,7 +21,7 @@ func (a *API) getTask(c *Call) error {
 	}
 	wait, err := c.Wait(c.R.URL.Query().Get("wait"))
 	if err != nil {
-		return wrongf("?wait", "%v", err)
+		return invalidf("?wait", "%v", err)
 	}
 	id := c.R.PathValue("id")
 	info, err := a.Inspector.WithContext(c.R.Context()).GetTaskInfo(queue, id)
@@ -29,7 +29,7 @@ func (a *API) getTask(c *Call) error {
 		return err
 	}
 	if wait > 0 && !ended(info.State) {
-		leave, err := a.Waiter(c)
+		leave, err := a.Waiter(c, 1)
 		if err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func (a *API) getTask(c *Call) error {
 	return c.Send(http.StatusOK, j.Bytes())
 }
 
-// await waits for the end of a task, and tells what is known of it then.
+// await waits until a task has ended or the wait is over, and returns its latest state.
 func (a *API) await(ctx context.Context, queue, id string, wait time.Duration, info *asynq.TaskInfo) (*asynq.TaskInfo, error) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -57,9 +57,9 @@ func (a *API) await(ctx context.Context, queue, id string, wait time.Duration, i
 	for {
 		var over bool
 		select {
-		case seen := <-w.news:
+		case seen := <-w.updates:
 			if !ended(seen.State) && !errors.Is(seen.Err, asynq.ErrTaskNotFound) {
-				continue // where it is unknown, Redis may answer again before the time is up
+				continue // if the state is unknown, Redis may answer again in time
 			}
 		case <-timer.C:
 			over = true
@@ -68,12 +68,12 @@ func (a *API) await(ctx context.Context, queue, id string, wait time.Duration, i
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		look, cancel := context.WithTimeout(ctx, lookTimeout)
+		look, cancel := context.WithTimeout(ctx, pollTimeout)
 		last, err := a.Inspector.WithContext(look).GetTaskInfo(queue, id)
 		cancel()
 		switch {
 		case errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound):
-			return nil, Problemf(http.StatusGone, KindGone, "the task has ended and was not kept, or was deleted: give it a retention to see how it ended")
+			return nil, Problemf(http.StatusGone, KindGone, "the task ended and was not retained, or was deleted: set a retention to read its result")
 		case err == nil:
 			info = last
 		}
@@ -83,7 +83,7 @@ func (a *API) await(ctx context.Context, queue, id string, wait time.Duration, i
 	}
 }
 
-// change makes a change of a task.
+// change changes a task.
 func (a *API) change(c *Call, what string, do func(i *asynq.Inspector, queue, id string) error) error {
 	queue, err := c.Queue()
 	if err != nil {
@@ -92,7 +92,7 @@ func (a *API) change(c *Call, what string, do func(i *asynq.Inspector, queue, id
 	id := c.R.PathValue("id")
 	i := a.Inspector.WithContext(c.R.Context())
 	if err := do(i, queue, id); err != nil {
-		return refused(i, queue, id, err)
+		return stateProblem(i, queue, id, err)
 	}
 	a.audit(c, "task."+what, queue, id)
 	a.Hint(queue, id)
@@ -100,13 +100,13 @@ func (a *API) change(c *Call, what string, do func(i *asynq.Inspector, queue, id
 	return nil
 }
 
-// refused tells whether it was the task's state that did not let it be changed.
-func refused(i *asynq.Inspector, queue, id string, err error) error {
+// stateProblem converts the error of a change that the state of the task does not permit.
+func stateProblem(i *asynq.Inspector, queue, id string, err error) error {
 	if !errors.Is(err, asynq.ErrTaskState) {
 		return err
 	}
 	if info, unknown := i.GetTaskInfo(queue, id); unknown == nil && info.State == asynq.TaskStateActive {
-		return Problemf(http.StatusConflict, KindState, "the task is active: cancel it first, or wait for its end")
+		return Problemf(http.StatusConflict, KindState, "the task is active: cancel it or wait until it ends")
 	}
 	return Problemf(http.StatusConflict, KindState, "%v", err)
 }
@@ -119,8 +119,31 @@ func (a *API) runTask(c *Call) error {
 	return a.change(c, "run", (*asynq.Inspector).RunTask)
 }
 
+// archiveTask archives a task. If the archive is full, this deletes its oldest task and requires
+// the client's consent.
 func (a *API) archiveTask(c *Call) error {
-	return a.change(c, "archive", (*asynq.Inspector).ArchiveTask)
+	switch c.R.URL.Query().Get("discard_oldest") {
+	case "true":
+		return a.change(c, "archive", (*asynq.Inspector).ArchiveTask)
+	case "", "false":
+	default:
+		return invalidf("?discard_oldest", "must be true or false")
+	}
+	return a.change(c, "archive", func(i *asynq.Inspector, queue, id string) error {
+		room, err := i.ArchiveRoom(c.R.Context(), queue)
+		if err != nil {
+			return err
+		}
+		if room > 0 {
+			return i.ArchiveTask(queue, id)
+		}
+		if _, err := i.GetTaskInfo(queue, id); err != nil {
+			return err
+		}
+		return Problemf(http.StatusConflict, KindArchiveFull,
+			"the archive of queue %q is full: it keeps the newest %d tasks, and archiving another one deletes the oldest. Add ?discard_oldest=true to accept this",
+			queue, asynq.ArchiveMaxTasks)
+	})
 }
 
 func (a *API) rescheduleTask(c *Call) error {
@@ -132,7 +155,7 @@ func (a *API) rescheduleTask(c *Call) error {
 		return err
 	}
 	if (body.At == nil) == (body.In == nil) {
-		return wrongf("/at", "give either at or in")
+		return invalidf("/at", "set either at or in")
 	}
 	var at time.Time
 	if body.At != nil {
@@ -141,12 +164,12 @@ func (a *API) rescheduleTask(c *Call) error {
 		at = time.Now().Add(time.Duration(*body.In))
 	}
 	return a.change(c, "reschedule", func(i *asynq.Inspector, queue, id string) error {
-		return i.Reschedule(c.R.Context(), queue, id, at)
+		return i.RescheduleTask(c.R.Context(), queue, id, at)
 	})
 }
 
-// cancelTask asks all who may be at work on a task with this ID. IDs are unique in queues only, and a token may be good for some queues
-// only: so the task must be active in this one.
+// cancelTask cancels the task's ID for all workers. IDs are unique per queue only, and a token may
+// have access to some queues only, so the task must be active in this queue.
 func (a *API) cancelTask(c *Call) error {
 	queue, err := c.Queue()
 	if err != nil {
@@ -159,7 +182,7 @@ func (a *API) cancelTask(c *Call) error {
 		return err
 	}
 	if info.State != asynq.TaskStateActive {
-		return Problemf(http.StatusConflict, KindState, "the task is %v: only an active one can be canceled; delete or archive it", info.State)
+		return Problemf(http.StatusConflict, KindState, "the task is %v: only active tasks can be canceled; delete or archive it instead", info.State)
 	}
 	if err := i.CancelProcessing(id); err != nil {
 		return err

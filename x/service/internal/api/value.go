@@ -4,7 +4,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
+	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,25 +17,52 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Duration is a time.Duration as text.
+// Duration is a time.Duration that is text in JSON.
 type Duration time.Duration
 
-// UnmarshalJSON reads a duration such as "1h30m", which must not be negative.
+// UnmarshalJSON reads a duration such as "1h30m". It rejects negative ones.
 func (d *Duration) UnmarshalJSON(text []byte) error {
 	var s string
-	if err := json.Unmarshal(text, &s); err == nil {
-		if value, err := time.ParseDuration(s); err == nil && value >= 0 {
-			*d = Duration(value)
-			return nil
-		}
+	if json.Unmarshal(text, &s) != nil {
+		return errMisread
 	}
-	return errMisread
+	value, err := parseDuration(s)
+	if err != nil {
+		return errMisread
+	}
+	*d = Duration(value)
+	return nil
 }
 
-// Time is a time.Time as RFC 3339 has it.
+// The errors of parseDuration.
+var (
+	errNoDuration = errors.New(`must be a duration such as "30s" or "1h30m"`)
+	errNegative   = errors.New("must be a duration of at least 0s")
+	errTooLong    = fmt.Errorf("must be a duration of at most %v (292 years)", time.Duration(math.MaxInt64).Truncate(time.Second))
+)
+
+// durationForm matches durations, including those that exceed a time.Duration.
+var durationForm = regexp.MustCompile(`^[+-]?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$`)
+
+// parseDuration parses a duration. It rejects negative ones.
+func parseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err == nil && d >= 0:
+		return d, nil
+	case !durationForm.MatchString(text) && err != nil:
+		return 0, errNoDuration
+	case text[0] == '-':
+		return 0, errNegative
+	default:
+		return 0, errTooLong
+	}
+}
+
+// Time is a time.Time in RFC 3339 format.
 type Time struct{ time.Time }
 
-// UnmarshalJSON reads a time such as "2026-01-02T15:04:05Z". That of year 1 which stands for none is not one.
+// UnmarshalJSON reads a time such as "2026-01-02T15:04:05Z". It rejects the zero time.
 func (t *Time) UnmarshalJSON(text []byte) error {
 	if t.Time.UnmarshalJSON(text) == nil && !t.IsZero() {
 		return nil
@@ -40,18 +70,19 @@ func (t *Time) UnmarshalJSON(text []byte) error {
 	return errMisread
 }
 
-// errMisread says that a value is not what its type reads; finder tells where, and what should be there. It is no
-// json.UnmarshalTypeError: the decoder writes into those, and this one is that of all requests.
-var errMisread = errors.New("api: a value that its type does not read")
+// errMisread means that a value does not fit its type; finder reports where, and what fits. It must
+// not be a json.UnmarshalTypeError: the decoder modifies those, and this error is shared by all
+// requests.
+var errMisread = errors.New("api: invalid value")
 
-// Data is any bytes, in the form that suits them: JSON, text, or base64.
+// Data holds bytes as JSON, text or base64.
 type Data struct {
 	JSON   json.RawMessage
 	Text   *string
 	Base64 *string
 }
 
-// Bytes are the bytes, with the exact text of JSON. name is that of the field with JSON.
+// Bytes returns the bytes, with the exact text of JSON. name is the name of the JSON field.
 func (d *Data) Bytes(pointer, name string) ([]byte, *Problem) {
 	forms := 0
 	for _, given := range []bool{d.JSON != nil, d.Text != nil, d.Base64 != nil} {
@@ -61,7 +92,7 @@ func (d *Data) Bytes(pointer, name string) ([]byte, *Problem) {
 	}
 	switch {
 	case forms > 1:
-		return nil, wrongf(pointer+"/"+name, "give only one of %s, %s_text and %s_base64", name, name, name)
+		return nil, invalidf(pointer+"/"+name, "set only one of %s, %s_text and %s_base64", name, name, name)
 	case d.JSON != nil:
 		return d.JSON, nil
 	case d.Text != nil:
@@ -69,33 +100,34 @@ func (d *Data) Bytes(pointer, name string) ([]byte, *Problem) {
 	case d.Base64 != nil:
 		data, err := base64.StdEncoding.DecodeString(*d.Base64)
 		if err != nil {
-			return nil, wrongf(pointer+"/"+name+"_base64", "this is not base64 (RFC 4648, with padding)")
+			return nil, invalidf(pointer+"/"+name+"_base64", "must be base64 (RFC 4648, with padding)")
 		}
 		return data, nil
 	}
 	return nil, nil
 }
 
-// JSON writes JSON by hand: payloads keep their exact text, and answers with many tasks are quick to make.
+// JSON is a JSON writer. It keeps the exact text of payloads and is fast for responses with many
+// tasks.
 type JSON struct{ buf []byte }
 
 var buffers = sync.Pool{New: func() any { return new(JSON) }}
 
-// NewJSON returns an empty one. Free it.
+// NewJSON returns an empty writer. Call Free when done.
 func NewJSON() *JSON {
 	j := buffers.Get().(*JSON)
 	j.buf = j.buf[:0]
 	return j
 }
 
-// Free says that nobody needs its bytes any more.
+// Free returns the writer to the pool. Its bytes must no longer be used.
 func (j *JSON) Free() {
 	if cap(j.buf) <= 1<<20 {
 		buffers.Put(j)
 	}
 }
 
-// Bytes are what was written, and a line break.
+// Bytes returns the text, with a trailing line break.
 func (j *JSON) Bytes() []byte {
 	j.buf = append(j.buf, '\n')
 	return j.buf
@@ -111,14 +143,14 @@ func (j *JSON) comma() {
 	}
 }
 
-// Open begins an object or a list: one of "{" and "[".
+// Open begins an object ('{') or an array ('[').
 func (j *JSON) Open(c byte) *JSON {
 	j.comma()
 	j.buf = append(j.buf, c)
 	return j
 }
 
-// Close ends it, with "}" or "]".
+// Close ends an object ('}') or an array (']').
 func (j *JSON) Close(c byte) *JSON {
 	j.buf = append(j.buf, c)
 	return j
@@ -131,18 +163,18 @@ func (j *JSON) Key(name string) *JSON {
 	return j
 }
 
-// Raw writes a value that is JSON.
+// Raw writes a JSON value.
 func (j *JSON) Raw(value []byte) {
 	j.comma()
 	j.buf = append(j.buf, value...)
 }
 
-// String writes a text.
+// String writes a string.
 func (j *JSON) String(s string) {
 	j.comma()
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			text, _ := json.Marshal(s) // a string: it cannot fail
+			text, _ := json.Marshal(s) // cannot fail: a string
 			j.buf = append(j.buf, text...)
 			return
 		}
@@ -150,7 +182,7 @@ func (j *JSON) String(s string) {
 	j.buf = append(append(append(j.buf, '"'), s...), '"')
 }
 
-// Int writes a number.
+// Int writes an integer.
 func (j *JSON) Int(n int) {
 	j.comma()
 	j.buf = strconv.AppendInt(j.buf, int64(n), 10)
@@ -168,7 +200,7 @@ func (j *JSON) Time(t time.Time) {
 	j.buf = append(t.UTC().AppendFormat(append(j.buf, '"'), time.RFC3339Nano), '"')
 }
 
-// Data writes the field name, name_text or name_base64, whichever suits the bytes.
+// Data writes the field name, name_text or name_base64, whichever fits the bytes.
 func (j *JSON) Data(name string, data []byte) {
 	switch {
 	case !utf8.Valid(data):
@@ -196,17 +228,21 @@ func (j *JSON) Headers(headers map[string]string) {
 
 // Problem writes a problem.
 func (j *JSON) Problem(p *Problem) {
-	text, _ := json.Marshal(p) // strings and numbers: it cannot fail
+	text, _ := json.Marshal(p) // cannot fail: strings and integers
 	j.Raw(text)
 }
 
-// Task writes all that is known of a task, with its data or without.
+// Task writes a task, with or without payload and result.
 func (j *JSON) Task(t *asynq.TaskInfo, data bool) {
 	j.Open('{')
 	j.Key("id").String(t.ID)
 	j.Key("queue").String(t.Queue)
 	j.Key("type").String(t.Type)
-	j.Key("state").String(t.State.String())
+	if t.State == 0 {
+		j.Key("state").String("gone")
+	} else {
+		j.Key("state").String(t.State.String())
+	}
 	if data {
 		j.Data("payload", t.Payload)
 	}

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The decoder writes into errors of its own kind that values give it, so requests must not have one in common: the race detector sees it.
+// The decoder modifies the errors of its own types, so requests must not share one. The race
+// detector reports it.
 func TestErrorsOfValuesAreNotShared(t *testing.T) {
 	t.Parallel()
 	var group sync.WaitGroup

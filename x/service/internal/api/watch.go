@@ -8,62 +8,64 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// watcher looks at tasks for those who wait for their end. Each task is looked at once for all who wait for it, the less often the longer
-// they have waited; what this service settles is looked at at once. All looks are at ticks, so that one round trip is enough for many
-// tasks, and are at their states only: those who wait read the rest, once. It does nothing while nobody waits.
+// watcher polls the states of tasks for requests that wait for their end. It polls each task once
+// for all its waiters, less often the longer they wait, and at once when this service settles it.
+// Polls are aligned to ticks, so one round trip serves many tasks. Waiters read the rest of a task
+// once, at its end. The watcher is idle without waiters.
 type watcher struct {
 	inspector *asynq.Inspector
 	cancel    context.CancelFunc
 	ctx       context.Context
-	began     time.Time // which ticks are counted from
+	started   time.Time // origin of the ticks
 
 	mu      sync.Mutex
 	tasks   map[asynq.TaskRef]*watched
 	running bool
-	until   time.Duration // when it looks next, unless it is woken
+	until   time.Duration // time of the next poll, unless woken
 	wake    chan struct{}
 }
 
-// watched is a task that somebody waits for.
+// watched is a task that has waiters.
 type watched struct {
 	waits map[*wait]bool
-	next  time.Duration // when to look, since the watcher began
-	pause time.Duration // after that
+	next  time.Duration // time of the next poll, since started
+	pause time.Duration // poll interval after that
 }
 
-// wait is one who waits.
+// wait is one waiter for a task.
 type wait struct {
-	news    chan sighting // holds the last one
+	updates chan taskState // holds the latest state
 	watcher *watcher
 	task    asynq.TaskRef
 }
 
-// sighting is what was seen of a task.
-type sighting = asynq.TaskStateResult
+// taskState is the observed state of a task.
+type taskState = asynq.TaskStateResult
 
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = time.Second
-	// lookTimeout is how long a look may take: on a Cluster a node that is silent must not hide the tasks of the others for long.
-	lookTimeout = 2 * time.Second
+	// pollTimeout limits one poll: an unresponsive Cluster node must not delay the tasks of other
+	// nodes for long.
+	pollTimeout = 2 * time.Second
 )
 
 func newWatcher(i *asynq.Inspector) *watcher {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &watcher{inspector: i, ctx: ctx, cancel: cancel, began: time.Now(), tasks: make(map[asynq.TaskRef]*watched), wake: make(chan struct{}, 1)}
+	return &watcher{inspector: i, ctx: ctx, cancel: cancel, started: time.Now(), tasks: make(map[asynq.TaskRef]*watched), wake: make(chan struct{}, 1)}
 }
 
-// tick is the next multiple of a pause, since the watcher began.
+// tick returns the next multiple of a pause since the watcher started.
 func (w *watcher) tick(pause time.Duration) time.Duration {
-	return (time.Since(w.began)/pause + 1) * pause
+	return (time.Since(w.started)/pause + 1) * pause
 }
 
 func (w *watcher) close() { w.cancel() }
 
-// watch begins to look at a task.
+// watch starts watching a task.
 func (w *watcher) watch(queue, id string) *wait {
 	name := asynq.TaskRef{Queue: queue, ID: id}
-	one := &wait{news: make(chan sighting, 1), watcher: w, task: name}
+	one := &wait{updates: make(chan taskState, 1), watcher: w, task: name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t := w.tasks[name]
@@ -78,19 +80,19 @@ func (w *watcher) watch(queue, id string) *wait {
 		go w.run()
 	}
 	if t.next < w.until {
-		w.rouse()
+		w.wakeUp()
 	}
 	return one
 }
 
-func (w *watcher) rouse() {
+func (w *watcher) wakeUp() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-// leave says that one waits no more.
+// leave ends the wait.
 func (one *wait) leave() {
 	w := one.watcher
 	w.mu.Lock()
@@ -98,23 +100,23 @@ func (one *wait) leave() {
 	t := w.tasks[one.task]
 	if delete(t.waits, one); len(t.waits) == 0 {
 		if delete(w.tasks, one.task); len(w.tasks) == 0 {
-			w.rouse()
+			w.wakeUp()
 		}
 	}
 }
 
-// Hint tells that something has become of a task.
+// Hint makes the watcher poll a task now.
 func (a *API) Hint(queue, id string) {
 	w := a.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t := w.tasks[asynq.TaskRef{Queue: queue, ID: id}]; t != nil {
 		t.next, t.pause = 0, firstPause
-		w.rouse()
+		w.wakeUp()
 	}
 }
 
-// run looks at tasks until nobody waits.
+// run polls tasks until there are no waiters.
 func (w *watcher) run() {
 	for w.ctx.Err() == nil {
 		names, next, more := w.due()
@@ -122,10 +124,10 @@ func (w *watcher) run() {
 			return
 		}
 		if len(names) > 0 {
-			w.look(names)
+			w.poll(names)
 			continue
 		}
-		timer := time.NewTimer(next - time.Since(w.began))
+		timer := time.NewTimer(next - time.Since(w.started))
 		select {
 		case <-timer.C:
 		case <-w.wake:
@@ -135,7 +137,8 @@ func (w *watcher) run() {
 	}
 }
 
-// due returns the tasks to look at now, and when the next ones will be; no more if nobody waits.
+// due returns the tasks to poll now and the time of the next poll; more is false if there are no
+// waiters.
 func (w *watcher) due() (names []asynq.TaskRef, next time.Duration, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,7 +146,7 @@ func (w *watcher) due() (names []asynq.TaskRef, next time.Duration, more bool) {
 		w.running = false
 		return nil, 0, false
 	}
-	now := time.Since(w.began)
+	now := time.Since(w.started)
 	next = now + lastPause
 	for name, t := range w.tasks {
 		if t.next <= now {
@@ -158,16 +161,16 @@ func (w *watcher) due() (names []asynq.TaskRef, next time.Duration, more bool) {
 	return names, next, true
 }
 
-// look looks at tasks, and tells those who wait.
-func (w *watcher) look(names []asynq.TaskRef) {
-	ctx, cancel := context.WithTimeout(w.ctx, lookTimeout)
+// poll reads the states of tasks and notifies their waiters.
+func (w *watcher) poll(names []asynq.TaskRef) {
+	ctx, cancel := context.WithTimeout(w.ctx, pollTimeout)
 	defer cancel()
 	for i, seen := range w.inspector.TaskStates(ctx, names...) {
-		w.tell(names[i], seen)
+		w.notify(names[i], seen)
 	}
 }
 
-func (w *watcher) tell(name asynq.TaskRef, seen sighting) {
+func (w *watcher) notify(name asynq.TaskRef, seen taskState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t := w.tasks[name]
@@ -176,9 +179,9 @@ func (w *watcher) tell(name asynq.TaskRef, seen sighting) {
 	}
 	for one := range t.waits {
 		select {
-		case <-one.news:
+		case <-one.updates:
 		default:
 		}
-		one.news <- seen // only tell fills it, under the lock
+		one.updates <- seen // never blocks: only notify sends, under the lock
 	}
 }

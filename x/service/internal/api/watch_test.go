@@ -15,12 +15,12 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// meter counts the looks at tasks, and the round trips that they took.
+// meter counts task state reads and the round trips that they need.
 type meter struct {
 	mu           sync.Mutex
 	looks, trips int
 	target       int
-	reached      chan struct{} // closed when there are so many looks
+	reached      chan struct{} // closed when looks reaches target
 }
 
 func (m *meter) DialHook(next redis.DialHook) redis.DialHook {
@@ -54,9 +54,10 @@ func (m *meter) count(cmds ...redis.Cmder) {
 	}
 }
 
-const patience = 20 * time.Second
+const timeout = time.Minute
 
-// 1,000 who wait for as many tasks cost two round trips a tick, and hear of the ends of their own tasks only.
+// 1,000 waiters for as many tasks cost two round trips per tick, and receive only the states of
+// their own tasks.
 func TestManyWaitersShareRoundTrips(t *testing.T) {
 	t.Parallel()
 	const tasks, rounds = 1000, 4
@@ -82,47 +83,47 @@ func TestManyWaitersShareRoundTrips(t *testing.T) {
 	}
 	select {
 	case <-m.reached:
-	case <-time.After(patience):
-		t.Fatal("the tasks are not looked at")
+	case <-time.After(timeout):
+		t.Fatal("the tasks are not polled")
 	}
 	m.mu.Lock()
 	looks, trips := m.looks, m.trips
 	m.mu.Unlock()
-	// Two for each round, and some more where ticks fall between the first and the last of those that come.
+	// Two per round, and some more because ticks fall between the first and the last waiter.
 	if limit := 10 * rounds; trips > limit {
-		t.Errorf("%d round trips for %d looks: want %d at most", trips, looks, limit)
+		t.Errorf("%d round trips for %d reads, want at most %d", trips, looks, limit)
 	}
 
 	if err := errors.Join(inspector.ArchiveTask("q1", "1"), inspector.DeleteTask("q2", "2")); err != nil {
 		t.Fatal(err)
 	}
 	a.Hint("q1", "1")
-	for n, ended := range map[int]func(sighting) bool{
-		0: func(s sighting) bool { return s.State == asynq.TaskStatePending },
-		1: func(s sighting) bool { return s.State == asynq.TaskStateArchived },
-		2: func(s sighting) bool { return errors.Is(s.Err, asynq.ErrTaskNotFound) },
+	for n, ended := range map[int]func(taskState) bool{
+		0: func(s taskState) bool { return s.State == asynq.TaskStatePending },
+		1: func(s taskState) bool { return s.State == asynq.TaskStateArchived },
+		2: func(s taskState) bool { return errors.Is(s.Err, asynq.ErrTaskNotFound) },
 	} {
-		timeout := time.After(patience)
+		timeout := time.After(timeout)
 		for heard := false; !heard; {
 			select {
-			case seen := <-waits[n].news:
+			case seen := <-waits[n].updates:
 				heard = ended(seen)
 			case <-timeout:
-				t.Fatalf("who waits for task %d has not heard of it", n)
+				t.Fatalf("the waiter for task %d was not notified", n)
 			}
 		}
 	}
 	for _, w := range waits {
 		w.leave()
 	}
-	again := a.watcher.watch("q0", "0") // it begins anew
+	again := a.watcher.watch("q0", "0") // restarts the watcher
 	defer again.leave()
 	select {
-	case seen := <-again.news:
+	case seen := <-again.updates:
 		if seen.State != asynq.TaskStatePending {
 			t.Errorf("saw %+v", seen)
 		}
-	case <-time.After(patience):
-		t.Error("the watcher has ended")
+	case <-time.After(timeout):
+		t.Error("the watcher has stopped")
 	}
 }

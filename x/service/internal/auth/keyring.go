@@ -10,17 +10,17 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Keyring knows all tokens. It does not change.
+// Keyring holds all tokens. It is immutable.
 type Keyring struct{ holders []*Holder }
 
-// Rate is how often a token may be used, unless it says otherwise. No Requests: as often as one likes.
+// Rate is the default rate limit of a token. Zero Requests means no limit.
 type Rate struct {
-	Requests float64 // a second
-	Burst    int     // zero: twice as many as Requests
+	Requests float64 // per second
+	Burst    int     // zero means twice Requests
 }
 
-// New makes a keyring, or tells all that is wrong with the tokens. Tokens that were on the ring before have used what they have
-// used of their rates.
+// New returns a keyring. The error lists everything that is invalid. Tokens that the previous
+// keyring holds keep the state of their rate limiters.
 func New(tokens []Token, usual Rate, before *Keyring) (*Keyring, error) {
 	var errs []error
 	names := make(map[string]bool)
@@ -34,10 +34,10 @@ func New(tokens []Token, usual Rate, before *Keyring) (*Keyring, error) {
 		}
 		sum := t.sum()
 		if names[t.Name] {
-			errs = append(errs, fmt.Errorf("token %q: there are two of this name", t.Name))
+			errs = append(errs, fmt.Errorf("token %q: duplicate name", t.Name))
 		}
 		if other, ok := sums[sum]; ok {
-			errs = append(errs, fmt.Errorf("token %q: it has the secret of token %q: whose request was it?", t.Name, other))
+			errs = append(errs, fmt.Errorf("token %q: same secret as token %q: each token needs its own", t.Name, other))
 		}
 		names[t.Name], sums[sum] = true, t.Name
 		ring.holders = append(ring.holders, &Holder{
@@ -50,7 +50,7 @@ func New(tokens []Token, usual Rate, before *Keyring) (*Keyring, error) {
 	return ring, nil
 }
 
-// limiter makes the limiter of a token, or changes the one that it had.
+// limiter returns the limiter of a token: the previous one, with the new limits, if there is one.
 func (k *Keyring) limiter(t *Token, usual Rate) *rate.Limiter {
 	if t.Rate > 0 {
 		usual.Requests, usual.Burst = t.Rate, 0
@@ -76,8 +76,8 @@ func (k *Keyring) limiter(t *Token, usual Rate) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(usual.Requests), usual.Burst)
 }
 
-// Find returns who holds a secret; nil if nobody does. How long it takes tells nothing of the secrets: it compares digests, each of
-// them, all of it.
+// Find returns the holder of a secret; nil if the secret is unknown. It compares the digests of all
+// tokens in constant time, so that its duration reveals nothing about the secrets.
 func (k *Keyring) Find(secret string) *Holder {
 	sum := sha256.Sum256([]byte(secret))
 	var found *Holder

@@ -1,4 +1,4 @@
-// Package auth says who may do what: bearer tokens, their scopes, and the queues and rates that they are good for.
+// Package auth authenticates bearer tokens and enforces their scopes, queues and rates.
 package auth
 
 import (
@@ -13,82 +13,85 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Scope is something that a token may do.
+// Scope is a permission of a token.
 type Scope string
 
 // The scopes. None includes another.
 const (
-	Enqueue Scope = "enqueue" // put tasks into queues
-	Work    Scope = "work"    // take tasks, and settle them
-	Read    Scope = "read"    // look at tasks, queues and metrics, and wait for results
+	Enqueue Scope = "enqueue" // enqueue tasks
+	Work    Scope = "work"    // take and settle tasks
+	Read    Scope = "read"    // read tasks, queues and metrics; wait for results
 	Manage  Scope = "manage"  // delete, cancel, run, archive and reschedule tasks; pause and resume queues
 )
 
 var scopes = []Scope{Enqueue, Work, Read, Manage}
 
-// MinSecret is how many bytes a secret has at least.
+// MinSecret is the minimum length of a secret in bytes.
 const MinSecret = 16
 
-// Token is a bearer token: what a client sends as "Authorization: Bearer SECRET".
+// Token is a bearer token. Clients send it as "Authorization: Bearer SECRET".
 type Token struct {
-	// Name of the token in logs. Each token has its own.
+	// Name identifies the token in logs. It must be unique.
 	Name string
 
-	// Secret that the client sends, of at least 16 bytes; or else SHA256, its SHA-256 in hexadecimal, so that the configuration
-	// does not hold the secret. Only one of them is set.
+	// Secret is what the client sends, at least 16 bytes of printable ASCII without spaces. Set
+	// SHA256, its SHA-256 in hexadecimal, instead to keep the secret out of the configuration.
+	// Exactly one of them must be set.
 	Secret string
 	SHA256 string
 
-	// Scopes of the token.
+	// Scopes lists what the token may do.
 	Scopes []Scope
 
-	// Queues that the token is good for: names, or beginnings of names that end in "*". "*" is all.
+	// Queues lists the queues that the token has access to: names, or prefixes followed by "*". "*"
+	// means all queues.
 	Queues []string
 
-	// Rate is how many requests a second the token may make, and Burst how many at once. Zero: as Limits say.
+	// Rate is the maximum number of requests per second, and Burst the number of requests that may
+	// be made at once. Zero means the default in Limits.
 	Rate  float64
 	Burst int
 }
 
-// Check tells all that is wrong with a token by itself.
+// Check validates the token. The error lists everything that is invalid.
 func (t *Token) Check() error {
 	var errs []error
 	if strings.TrimSpace(t.Name) == "" {
-		errs = append(errs, errors.New("a token has no name: give it one, for the logs"))
+		errs = append(errs, errors.New("a token has no name: name it for the logs"))
 	}
 	wrong := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("token %q: %s", t.Name, fmt.Sprintf(format, args...)))
 	}
 	switch sum, err := hex.DecodeString(t.SHA256); {
 	case t.Secret != "" && t.SHA256 != "":
-		wrong("it has both a secret and a SHA-256: keep one of them")
+		wrong("both secret and SHA-256 are set: remove one")
 	case t.Secret == "" && t.SHA256 == "":
-		wrong("it has no secret")
+		wrong("the secret is missing")
 	case t.SHA256 != "" && (err != nil || len(sum) != sha256.Size):
-		wrong("its SHA-256 is not 64 hexadecimal digits")
+		wrong("the SHA-256 must have 64 hexadecimal digits")
 	case t.Secret != "" && len(t.Secret) < MinSecret:
-		wrong("its secret is shorter than %d bytes: make one with openssl rand -hex 24", MinSecret)
+		wrong("the secret is shorter than %d bytes: create one with openssl rand -hex 24", MinSecret)
 	case strings.ContainsFunc(t.Secret, func(r rune) bool { return r <= ' ' || r > '~' }):
-		wrong("its secret has characters that no header takes: use printable ASCII without spaces")
+		wrong("the secret has characters that HTTP headers do not allow: use printable ASCII without spaces")
 	}
 	if len(t.Scopes) == 0 {
-		wrong("it has no scopes: give it some of %q", scopes)
+		wrong("scopes are missing: add at least one of %q", scopes)
 	}
 	for _, s := range t.Scopes {
 		if !slices.Contains(scopes, s) {
-			wrong("there is no scope %q: the scopes are %q", s, scopes)
+			wrong("unknown scope %q: valid scopes are %q", s, scopes)
 		}
 	}
 	if len(t.Queues) == 0 {
-		wrong(`it is good for no queue: name them, or "*" for all`)
+		wrong(`queues are missing: list queue names, or "*" for all queues`)
 	}
 	for _, q := range t.Queues {
 		if q == "" || strings.Contains(strings.TrimSuffix(q, "*"), "*") {
-			wrong(`%q is no pattern of queues: give a name, or the beginning of one and "*"`, q)
+			wrong(`%q is not a queue pattern: use a name, or a prefix followed by "*"`, q)
 		}
 	}
 	if t.Rate < 0 || t.Burst < 0 {
-		wrong("its rate and burst must not be less than zero")
+		wrong("rate and burst must not be negative")
 	}
 	return errors.Join(errs...)
 }
@@ -98,24 +101,24 @@ func (t *Token) sum() [sha256.Size]byte {
 		return sha256.Sum256([]byte(t.Secret))
 	}
 	var sum [sha256.Size]byte
-	_, _ = hex.Decode(sum[:], []byte(t.SHA256)) // Check has passed it
+	_, _ = hex.Decode(sum[:], []byte(t.SHA256)) // validated by Check
 	return sum
 }
 
-// Holder is who sent a token. It is safe for concurrent use.
+// Holder is an authenticated token. It is safe for concurrent use.
 type Holder struct {
 	Name   string
 	sum    [sha256.Size]byte
 	scopes []Scope
 	queues []string
-	limit  *rate.Limiter // nil: none
+	limit  *rate.Limiter // nil if unlimited
 }
 
-// May reports whether the holder may do something, in any queue.
+// May reports whether the token has a scope.
 func (h *Holder) May(scope Scope) bool { return slices.Contains(h.scopes, scope) }
 
-// Sees reports whether the token is good for a queue.
-func (h *Holder) Sees(queue string) bool {
+// HasAccess reports whether the token has access to a queue.
+func (h *Holder) HasAccess(queue string) bool {
 	for _, pattern := range h.queues {
 		if Matches(pattern, queue) {
 			return true
@@ -124,17 +127,18 @@ func (h *Holder) Sees(queue string) bool {
 	return false
 }
 
-// SeesAll reports whether the token is good for all queues.
-func (h *Holder) SeesAll() bool { return slices.Contains(h.queues, "*") }
+// HasFullAccess reports whether the token has access to all queues.
+func (h *Holder) HasFullAccess() bool { return slices.Contains(h.queues, "*") }
 
-// Admit counts a request, or tells how long to wait before the next one.
+// Admit counts a request. If the rate limit is exceeded, it returns how long to wait before the
+// next one.
 func (h *Holder) Admit() (wait time.Duration) {
 	if h.limit == nil {
 		return 0
 	}
 	r := h.limit.Reserve()
 	if !r.OK() {
-		return time.Second // a burst of none
+		return time.Second // the burst is zero
 	}
 	if wait = r.Delay(); wait > 0 {
 		r.Cancel()
@@ -142,7 +146,8 @@ func (h *Holder) Admit() (wait time.Duration) {
 	return wait
 }
 
-// Matches reports whether a pattern is this name, or ends in "*" and is a beginning of it.
+// Matches reports whether a name equals a pattern, or begins with its prefix if the pattern ends in
+// "*".
 func Matches(pattern, name string) bool {
 	if start, ok := strings.CutSuffix(pattern, "*"); ok {
 		return strings.HasPrefix(name, start)

@@ -16,22 +16,22 @@ import (
 )
 
 func (d *decoder) tls(n *yaml.Node, to *service.TLS) {
-	there := d.mapping(n, fields{"cert": path{&to.CertFile}, "key": path{&to.KeyFile}, "client_ca": path{&to.ClientCAFile}})
+	nodes := d.mapping(n, fields{"cert": path{&to.CertFile}, "key": path{&to.KeyFile}, "client_ca": path{&to.ClientCAFile}})
 	switch {
-	case there["cert"] == nil || there["key"] == nil:
-		d.wrong(n, "TLS needs both a certificate and its key: give cert and key")
+	case nodes["cert"] == nil || nodes["key"] == nil:
+		d.errorf(n, "TLS needs both cert and key")
 	default:
 		if _, err := tls.LoadX509KeyPair(to.CertFile, to.KeyFile); err != nil {
-			d.wrong(there["cert"], "the certificate cannot be used: %v", err)
+			d.errorf(nodes["cert"], "cannot load the certificate: %v", err)
 		}
 	}
 	if to.ClientCAFile != "" {
-		d.authorities(there["client_ca"], to.ClientCAFile)
+		d.authorities(nodes["client_ca"], to.ClientCAFile)
 	}
 }
 
 func (d *decoder) limits(n *yaml.Node, to *service.Limits) {
-	there := d.mapping(n, fields{
+	nodes := d.mapping(n, fields{
 		"max_body": bound{size{&to.MaxBody}}, "max_batch": bound{&to.MaxBatch}, "max_take": bound{&to.MaxTake}, "max_wait": bound{&to.MaxWait},
 		"max_waiting": bound{&to.MaxWaiting}, "rate_per_token": bound{&to.RatePerToken}, "burst": bound{&to.Burst},
 		"lease_duration": bound{&to.LeaseDuration}, "shutdown_timeout": bound{&to.ShutdownTimeout},
@@ -40,18 +40,21 @@ func (d *decoder) limits(n *yaml.Node, to *service.Limits) {
 		"max_batch": to.MaxBatch < 0, "max_take": to.MaxTake < 0, "max_waiting": to.MaxWaiting < 0, "rate_per_token": to.RatePerToken < 0, "burst": to.Burst < 0,
 	} {
 		if negative {
-			d.wrong(there[key], "it is less than zero")
+			d.errorf(nodes[key], "must not be negative")
 		}
 	}
-	if at := there["lease_duration"]; to.LeaseDuration > 0 && to.LeaseDuration < service.MinLeaseDuration {
-		d.wrong(at, "%s is too short: workers must get round to extending, so at least %v", at.Value, service.MinLeaseDuration)
+	if at := nodes["lease_duration"]; to.LeaseDuration > 0 && to.LeaseDuration < service.MinLeaseDuration {
+		d.errorf(at, "%s is too short: must be at least %v, so that workers can extend their leases", at.Value, service.MinLeaseDuration)
 	}
 	if to.MaxTake > 500 {
-		d.wrong(there["max_take"], "at most 500 tasks can be taken at once")
+		d.errorf(nodes["max_take"], "must be at most 500")
 	}
 }
 
-// tokens reads the tokens. Errors tell their names, never their secrets.
+// documentedPrefix is the prefix of the secrets in the documentation.
+const documentedPrefix = "replace-this-"
+
+// tokens reads the tokens. Errors contain the names of tokens but never their secrets.
 func (d *decoder) tokens(n *yaml.Node) (tokens []service.Token) {
 	names, sums := make(map[string]int), make(map[string]string)
 	d.list(n, func(_ int, n *yaml.Node) {
@@ -59,36 +62,39 @@ func (d *decoder) tokens(n *yaml.Node) (tokens []service.Token) {
 		var fromEnv, fromFile string
 		var scopes []string
 		before := len(d.errs)
-		there := d.mapping(n, fields{
+		nodes := d.mapping(n, fields{
 			"name": &t.Name, "secret": secret{&t.Secret}, "sha256": &t.SHA256, "env": &fromEnv, "file": &fromFile,
 			"scopes": &scopes, "queues": &t.Queues, "rate": bound{&t.Rate}, "burst": bound{&t.Burst},
 		})
 		sources := 0
 		for _, key := range []string{"secret", "sha256", "env", "file"} {
-			if there[key] != nil {
+			if nodes[key] != nil {
 				sources++
 			}
 		}
 		switch {
 		case sources > 1:
-			d.wrong(n, "the secret comes from several places: keep one of secret, sha256, env and file")
+			d.errorf(n, "more than one of secret, sha256, env and file is set: keep one")
 		case sources == 0:
-			d.wrong(n, "the secret is missing: give secret, sha256, env or file")
+			d.errorf(n, "the secret is missing: set secret, sha256, env or file")
 		case fromEnv != "":
-			t.Secret = d.secretEnv(there["env"], fromEnv)
+			t.Secret = d.secretEnv(nodes["env"], fromEnv)
 		case fromFile != "":
-			t.Secret = d.secretFile(there["file"], fromFile)
+			t.Secret = d.secretFile(nodes["file"], fromFile)
 		}
 		for _, s := range scopes {
 			t.Scopes = append(t.Scopes, service.Scope(s))
 		}
 		tokens = append(tokens, t)
 		if len(d.errs) > before {
-			return // more would only repeat it
+			return // Check would repeat the errors
 		}
-		d.joined(n, t.Check())
+		d.reportJoined(n, t.Check())
+		if strings.HasPrefix(t.Secret, documentedPrefix) {
+			d.warnf(n, "the token %q has a secret from the documentation: replace it", t.Name)
+		}
 		if line, twice := names[t.Name]; twice {
-			d.wrong(cmp.Or(there["name"], n), "the token in line %d has the name %q, too: logs could not tell them apart", line, t.Name)
+			d.errorf(cmp.Or(nodes["name"], n), "duplicate token name, also in line %d: logs need unique names", line)
 		}
 		names[t.Name] = n.Line
 		sum := strings.ToLower(t.SHA256)
@@ -97,30 +103,31 @@ func (d *decoder) tokens(n *yaml.Node) (tokens []service.Token) {
 			sum = hex.EncodeToString(digest[:])
 		}
 		if other, twice := sums[sum]; twice {
-			d.wrong(n, "the token %q has the same secret: give each its own", other)
+			d.errorf(n, "the token %q has the same secret: each token needs its own", other)
 		}
 		sums[sum] = t.Name
 	})
 	return tokens
 }
 
-// joined tells errors one by one.
-func (d *decoder) joined(n *yaml.Node, err error) {
+// reportJoined reports each of several reportJoined errors.
+func (d *decoder) reportJoined(n *yaml.Node, err error) {
 	if err == nil {
 		return
 	}
-	if many, ok := err.(interface{ Unwrap() []error }); ok { // only the outermost may be several
+	if many, ok := err.(interface{ Unwrap() []error }); ok { // only the outermost error may be joined
 		for _, err := range many.Unwrap() {
-			d.joined(n, err)
+			d.reportJoined(n, err)
 		}
 		return
 	}
-	d.wrong(n, "%v", err)
+	d.errorf(n, "%v", err)
 }
 
 var roles = map[string]web.Role{"none": web.None, "viewer": web.Viewer, "operator": web.Operator, "admin": web.Admin}
 
-// ui reads what is said of the web UI: true, or its settings. Nil: there is none.
+// ui reads the settings of the web UI: true or false, or a mapping. It returns nil if the web UI is
+// disabled.
 func (d *decoder) ui(n *yaml.Node, redis asynq.RedisConnOpt) *web.Options {
 	o := &web.Options{RedisConnOpt: redis, RootPath: "/ui"}
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!bool" {
@@ -131,8 +138,8 @@ func (d *decoder) ui(n *yaml.Node, redis asynq.RedisConnOpt) *web.Options {
 		return o
 	}
 	before := len(d.errs)
-	there := d.mapping(n, fields{
-		"path": &o.RootPath, "read_only": &o.ReadOnly, "prometheus": &o.PrometheusAddress, "origins": &o.Origins,
+	nodes := d.mapping(n, fields{
+		"path": &o.RootPath, "read_only": &o.ReadOnly, "prometheus": &o.PrometheusAddress, "origins": &o.Origins, "token": secret{&o.Token},
 		"anonymous": func(n *yaml.Node) { o.Anonymous = d.role(n) },
 		"users": func(n *yaml.Node) {
 			d.list(n, func(_ int, n *yaml.Node) {
@@ -142,11 +149,11 @@ func (d *decoder) ui(n *yaml.Node, redis asynq.RedisConnOpt) *web.Options {
 			})
 		},
 	})
-	if at := there["path"]; at != nil && api.Reserved(o.RootPath) {
-		d.wrong(at, "the service itself answers at %s: choose another path, such as /ui", o.RootPath)
+	if at := nodes["path"]; at != nil && api.Reserved(o.RootPath) {
+		d.errorf(at, "the service itself uses the path %s: choose another one, such as /ui", o.RootPath)
 	}
 	if len(d.errs) == before && redis != nil {
-		d.joined(n, o.Check())
+		d.reportJoined(n, o.Check())
 	}
 	return o
 }
@@ -156,7 +163,7 @@ func (d *decoder) role(n *yaml.Node) web.Role {
 	d.value(n, &name)
 	role, ok := roles[name]
 	if !ok {
-		d.wrong(n, "there is no role %.50q: write none, viewer, operator or admin", name)
+		d.errorf(n, "unknown role %.50q: use none, viewer, operator or admin", name)
 	}
 	return role
 }

@@ -23,7 +23,7 @@ func (d *decoder) command(n *yaml.Node) hosted.Command {
 	var c hosted.Command
 	var kept int64
 	output, input, others := "stdout", "none", "retry"
-	there := d.mapping(n, fields{
+	nodes := d.mapping(n, fields{
 		"queue": &c.Queue, "path": &c.Path, "args": &c.Args, "separator": &c.Separator, "dir": &c.Dir, "user": &c.User,
 		"timeout": &c.Timeout, "grace": bound{&c.Grace}, "max_output": bound{size{&kept}}, "output": &output, "stdin": &input,
 		"env": func(n *yaml.Node) { c.Env = d.pairs(n) },
@@ -57,16 +57,16 @@ func (d *decoder) command(n *yaml.Node) hosted.Command {
 		case choice.on:
 			*choice.to = true
 		default:
-			d.wrong(find(n, choice.key), "%.50q: write %s or %s", choice.value, choice.off, choice.on)
+			d.errorf(find(n, choice.key), "%.50q is not supported: use %s or %s", choice.value, choice.off, choice.on)
 		}
 	}
 	d.problems(n, c.Check())
 	if c.User != "" {
 		if err := hosted.CheckUser(c.User); err != nil {
-			d.wrong(there["user"], "%v", err)
+			d.errorf(nodes["user"], "%v", err)
 		}
 	}
-	if at := there["path"]; at != nil && filepath.IsAbs(c.Path) {
+	if at := nodes["path"]; at != nil && filepath.IsAbs(c.Path) {
 		d.program(at, c.Path)
 	}
 	return c
@@ -77,16 +77,16 @@ func withRule(r *hosted.Rule, f fields) fields {
 	return f
 }
 
-// program warns of a program that cannot run, or that others could put something else in the place of. The configuration may be checked on
-// another machine than that of the service, so it is no error.
+// program warns of a program that cannot run or that other users can modify. It does not report
+// errors: the configuration may be checked on another machine than the service's.
 func (d *decoder) program(n *yaml.Node, name string) {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
-		d.warn(n, "the program is not on this machine: %v", err)
+		d.warnf(n, "program not found on this machine: %v", err)
 	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
-		d.warn(n, "%s is no program: chmod +x it if it should be", name)
+		d.warnf(n, "%s is not executable: run chmod +x", name)
 	case info.Mode().Perm()&0o002 != 0:
-		d.warn(n, "every user can change %s: chmod o-w it", name)
+		d.warnf(n, "%s is writable by every user: run chmod o-w", name)
 	}
 }

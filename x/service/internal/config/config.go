@@ -1,5 +1,5 @@
-// Package config reads the configuration of a queue service: one YAML file, of which all that is wrong is told at once, with line and
-// column.
+// Package config reads the configuration file of a queue service. It reports all errors at once,
+// with line and column.
 package config
 
 import (
@@ -20,9 +20,9 @@ import (
 	"github.com/asynq-go/asynq/x/service/internal/hosted"
 )
 
-// File is a configuration that is right as far as can be told without Redis.
+// File is a valid configuration. Redis has not been contacted.
 type File struct {
-	// Path of the file, as it was given.
+	// Path of the file, as passed to Load.
 	Path string
 
 	service  service.Config
@@ -31,45 +31,46 @@ type File struct {
 	warnings []Issue
 }
 
-// Hosted is what the file says of hosted tasks.
+// Hosted is the configuration of hosted tasks.
 type Hosted struct {
 	hosted.Config
 
-	// Concurrency is how many hosted tasks run at the same time. Default: 10.
+	// Concurrency is the maximum number of hosted tasks that run at the same time. The default is
+	// 10.
 	Concurrency int
 
-	// ShutdownTimeout is how long hosted tasks go on when the service ends. Those that take longer are stopped, and run again elsewhere.
-	// Default: 30 s.
+	// ShutdownTimeout is how long a shutdown waits for hosted tasks. Tasks that take longer are
+	// stopped and retried by another instance. The default is 30 seconds.
 	ShutdownTimeout time.Duration
 }
 
-// Service is the configuration of the service.
+// Service returns the configuration of the service.
 func (f *File) Service() service.Config { return f.service }
 
-// Hosted is the configuration of hosted tasks.
+// Hosted returns the configuration of hosted tasks.
 func (f *File) Hosted() Hosted { return f.hosted }
 
-// RedisDigest tells files apart that lead to different Redis servers, or to the same in other ways. It tells no password.
+// RedisDigest returns a digest of the Redis connection settings. It does not reveal the password.
 func (f *File) RedisDigest() string { return f.redis }
 
-// Warnings are about what works, and is probably not meant.
+// Warnings returns settings that are valid but probably unintended.
 func (f *File) Warnings() []Issue { return f.warnings }
 
-// maxFile is how long a configuration may be, in bytes.
+// maxFile is the maximum size of a configuration in bytes.
 const maxFile = 1 << 20
 
-// Load reads a file. If there is something wrong with what is in it, the error is an Errors.
+// Load reads a file. The error is of type Errors if the contents are invalid.
 func Load(name string) (*File, error) { return load(name, os.LookupEnv) }
 
 func load(name string, env func(string) (string, bool)) (*File, error) {
 	in, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("the configuration cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot read the configuration: %w", err)
 	}
 	defer in.Close()
 	content, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("the configuration cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot read the configuration: %w", err)
 	}
 	if len(content) > maxFile {
 		return nil, Errors{{File: name, Line: 1, Column: 1, Text: "the file is longer than 1 MiB"}}
@@ -83,7 +84,7 @@ func load(name string, env func(string) (string, bool)) (*File, error) {
 	var second *secondDocument
 	switch {
 	case errors.As(err, &second):
-		return nil, Errors{place(name, second.node, "a second document begins here: one file is one configuration")}
+		return nil, Errors{issueAt(name, second.node, "unexpected second YAML document: a configuration is one document")}
 	case err != nil:
 		return nil, Errors{syntaxError(name, content, err)}
 	}
@@ -91,25 +92,25 @@ func load(name string, env func(string) (string, bool)) (*File, error) {
 	d.root(f, root)
 	if info, err := in.Stat(); err == nil && info.Mode().Perm()&0o004 != 0 {
 		for _, n := range d.literal {
-			d.warn(n, "a secret stands in a file that every user can read: chmod o= it, or write ${NAME} or file:PATH for the secret")
+			d.warnf(n, "this file contains a secret and is readable by every user: run chmod o=, or use ${NAME} or file:PATH for the secret")
 		}
 	}
-	f.warnings = inOrder(d.warnings)
+	f.warnings = sortIssues(d.warnings)
 	if len(d.errs) > 0 {
-		return nil, Errors(inOrder(d.errs))
+		return nil, Errors(sortIssues(d.errs))
 	}
-	if err := f.service.Check(); err != nil { // what has no place of its own
-		return nil, Errors{place(name, root, err.Error())}
+	if err := f.service.Check(); err != nil { // errors without a position
+		return nil, Errors{issueAt(name, root, err.Error())}
 	}
 	return f, nil
 }
 
-// secondDocument is the error of a file that has several.
+// secondDocument is the error of a file with several YAML documents.
 type secondDocument struct{ node *yaml.Node }
 
-func (*secondDocument) Error() string { return "a second document" }
+func (*secondDocument) Error() string { return "second document" }
 
-// parse returns the node of the whole file; of an empty one, an empty value.
+// parse returns the root node of the file; a null node if the file is empty.
 func parse(content []byte) (*yaml.Node, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(content))
 	var doc, next yaml.Node
@@ -134,7 +135,7 @@ func (d *decoder) root(f *File, n *yaml.Node) {
 	var tlsNode *yaml.Node
 	noRedis := true
 	metrics := true
-	there := d.mapping(n, fields{
+	nodes := d.mapping(n, fields{
 		"redis":       func(n *yaml.Node) { noRedis = false; c.RedisConnOpt, f.redis = d.redis(n) },
 		"listen":      &c.Listen,
 		"tls":         func(n *yaml.Node) { tlsNode = n; d.tls(n, &c.TLS) },
@@ -144,46 +145,46 @@ func (d *decoder) root(f *File, n *yaml.Node) {
 		"tokens":      func(n *yaml.Node) { c.Tokens = d.tokens(n) },
 		"limits":      func(n *yaml.Node) { d.limits(n, &c.Limits) },
 		"hosted":      func(n *yaml.Node) { d.hosted(n, &f.hosted) },
-		"ui":          func(*yaml.Node) {}, // needs the connection
+		"ui":          func(*yaml.Node) {}, // read below: it needs the Redis connection
 		"metrics":     &metrics,
 	})
 	c.NoMetrics = !metrics
 	if noRedis {
-		d.wrong(n, "redis is missing: say where the queues are, as in redis: {uri: \"redis://localhost:6379\"}")
+		d.errorf(n, "redis is missing: set it, as in redis: {uri: \"redis://localhost:6379\"}")
 	}
-	if len(c.Tokens) == 0 && there["tokens"] == nil {
-		d.wrong(n, "tokens is missing: nobody could do anything")
+	if len(c.Tokens) == 0 && nodes["tokens"] == nil {
+		d.errorf(n, "tokens is missing: every request would be rejected")
 	} else if len(c.Tokens) == 0 {
-		d.wrong(there["tokens"], "there are no tokens: nobody could do anything")
+		d.errorf(nodes["tokens"], "tokens is empty: every request would be rejected")
 	}
-	if ui, ok := there["ui"]; ok {
+	if ui, ok := nodes["ui"]; ok {
 		c.UI = d.ui(ui, c.RedisConnOpt)
 	}
-	d.references(f, there)
-	d.exposure(f, there, tlsNode)
+	d.references(f, nodes)
+	d.exposure(f, nodes, tlsNode)
 }
 
 func (d *decoder) redis(n *yaml.Node) (opt asynq.RedisConnOpt, digest string) {
 	var r redisSettings
-	there := d.mapping(n, fields{
+	nodes := d.mapping(n, fields{
 		"uri": secret{&r.uri}, "username": &r.username, "password": secret{&r.password}, "namespace": &r.namespace,
 		"tls": func(n *yaml.Node) { r.tls = d.redisTLS(n) },
 	})
-	// An address is no secret.
-	d.literal = dropPlainURI(d.literal, there["uri"])
-	if there["uri"] == nil {
-		d.wrong(n, "uri is missing: say where Redis is, as in redis://localhost:6379")
+	// A URI without a password is not a secret.
+	d.literal = dropPlainURI(d.literal, nodes["uri"])
+	if nodes["uri"] == nil {
+		d.errorf(n, "uri is missing: set it, as in redis://localhost:6379")
 		return nil, ""
 	}
-	if d.isWrong(there["uri"]) {
+	if d.hasError(nodes["uri"]) {
 		return nil, ""
 	}
 	opt, at, err := r.connOpt()
 	if err != nil {
-		if there[at] != nil {
-			n = there[at]
+		if nodes[at] != nil {
+			n = nodes[at]
 		}
-		d.wrong(n, "%v", err)
+		d.errorf(n, "%v", err)
 		return nil, ""
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", r.uri, r.username, r.password, r.namespace))

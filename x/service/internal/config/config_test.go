@@ -12,7 +12,7 @@ import (
 	"github.com/asynq-go/asynq/x/service"
 )
 
-// variables of the tests' environment.
+// variables is the environment of the tests.
 var variables = map[string]string{
 	"REDIS_PASSWORD": "hunter2-redis", "SHOP_TOKEN": "shop-0123456789abcdef", "OPERATIONS_TOKEN": "ops-0123456789abcdef", "EMPTY": "",
 	"PARTNER_SECRET": "partner-0123456789abcdef", "PARTNER_SECRET_NEXT": "partner-fedcba9876543210", "PARTNER_TOKEN": "t", "UI_PASSWORD": "correct horse",
@@ -33,26 +33,36 @@ func write(t *testing.T, text string) string {
 	return name
 }
 
-// least is a configuration of nothing but what is required.
-const least = "redis: {uri: 'redis://localhost'}\ntokens: [{name: a, secret: '${SHOP_TOKEN}', scopes: [read], queues: ['*']}]\n"
+// minimal is a configuration with only the required keys.
+const minimal = "redis: {uri: 'redis://localhost'}\ntokens: [{name: a, secret: '${SHOP_TOKEN}', scopes: [read], queues: ['*']}]\n"
 
 func TestExample(t *testing.T) {
 	t.Parallel()
-	f, err := load("../../../../docs/service.example.yaml", env)
+	noEnv := func(string) (string, bool) { return "", false }
+	f, err := load("../../../../docs/service.example.yaml", noEnv)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, h := f.Service(), f.Hosted()
-	if q := c.Queues["mail"]; q.Weight != 3 || *q.MaxRetry != 5 || *q.Timeout != 30*time.Second || *q.Retention != 24*time.Hour {
+	documented := 0
+	for _, w := range f.Warnings() {
+		if strings.Contains(w.Text, "a secret from the documentation: replace it") {
+			documented++
+		}
+	}
+	if documented != 2 {
+		t.Errorf("%d warnings about documented secrets, want 2: %v", documented, f.Warnings())
+	}
+	if q := c.Queues["email:welcome"]; q.Weight != 3 || *q.MaxRetry != 5 || *q.Timeout != 30*time.Second || *q.Retention != 24*time.Hour {
 		t.Errorf("queue: %+v", q)
 	}
 	if !c.Queues["orders"].InOrder || *c.Queues["orders"].MaxRetry != 5 || !c.OnlyQueues {
 		t.Errorf("queues: %+v", c.Queues)
 	}
-	if c.TaskQueues["mail:*"] != "mail" || c.TaskQueues["partner:order"] != "partner" || c.TaskQueues["report"] != "reports" {
+	if c.TaskQueues["order:*"] != "orders" || c.TaskQueues["partner:order"] != "partner" || c.TaskQueues["command:report"] != "commands" {
 		t.Errorf("task queues: %v", c.TaskQueues)
 	}
-	if c.Tokens[0].Secret != variables["SHOP_TOKEN"] || c.Tokens[2].Secret != variables["OPERATIONS_TOKEN"] || c.Tokens[1].Scopes[0] != service.Work || c.Tokens[1].Rate != 100 {
+	if c.Tokens[0].Secret == "" || len(c.Tokens[1].SHA256) != 64 || len(c.Tokens[2].Scopes) != 4 || c.Tokens[1].Scopes[0] != service.Work || c.Tokens[1].Rate != 100 {
 		t.Errorf("tokens: %v", c.Tokens)
 	}
 	want := service.Limits{
@@ -62,25 +72,25 @@ func TestExample(t *testing.T) {
 	if c.Limits != want {
 		t.Errorf("limits: %+v", c.Limits)
 	}
-	if c.UI == nil || c.UI.RootPath != "/ui" || c.UI.Users[0].Password != variables["UI_PASSWORD"] || c.NoMetrics {
+	if c.UI == nil || c.UI.RootPath != "/ui" || c.UI.Users[0].Password == "" || c.NoMetrics {
 		t.Errorf("UI: %+v", c.UI)
 	}
 	e := h.Endpoints["partner:order"]
-	if len(e.Secrets) != 2 || e.Headers["Authorization"] != "Bearer t" || e.MaxResponse != 64<<10 || !e.SnoozeWhenBusy || e.RetryClientErrors || e.MaxRedirects != 2 {
+	if len(e.Secrets) != 2 || e.Headers["Authorization"] != "Bearer replace-this-token" || e.MaxResponse != 64<<10 || !e.SnoozeWhenBusy || e.RetryClientErrors || e.MaxRedirects != 2 {
 		t.Errorf("endpoint: %+v", e)
 	}
-	cmd := h.Commands["report"]
+	cmd := h.Commands["command:report"]
 	if len(cmd.Params) != 2 || cmd.Params[0].Flag != "--format=" || !cmd.Params[1].Required || !cmd.Separator || !slices.Equal(cmd.Exit.Archive, []int{64, 65}) || cmd.Args[0] != `%s\n` {
 		t.Errorf("command: %+v", cmd)
 	}
-	if h.Commands["report:sum"].List.Max != 10 {
-		t.Errorf("list: %+v", h.Commands["report:sum"].List)
+	if h.Commands["command:sum"].List.Max != 10 {
+		t.Errorf("list: %+v", h.Commands["command:sum"].List)
 	}
 }
 
-func TestLeast(t *testing.T) {
+func TestMinimalFile(t *testing.T) {
 	t.Parallel()
-	f, err := load(write(t, least), env)
+	f, err := load(write(t, minimal), env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +99,7 @@ func TestLeast(t *testing.T) {
 	}
 }
 
-// Everything that is wrong is told at once, each where it is.
+// All errors are reported at once, each with its position.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	name := write(t, `redis: {uri: "http://x", pasword: "secret-secret"}
@@ -145,34 +155,34 @@ extra: 1
 	want := []struct {
 		at, text string
 	}{
-		{"1:", `"pasword" means nothing here: did you mean "password"?`},
-		{"2:9", "no address"},
-		{"3:6", "both a certificate and its key"},
+		{"1:", `unknown key "pasword": did you mean "password"?`},
+		{"2:9", "not an address"},
+		{"3:6", "both cert and key"},
 		{"1:14", "URI"},
-		{"5:6", "weight -1 is less than zero"},
-		{"5:16", "no whole number"},
-		{"6:6", "less than zero"},
-		{"7:3", "in line 6 already"},
-		{"8:6", "keys with values"},
+		{"5:6", "weight -1 is negative"},
+		{"5:16", "not an integer"},
+		{"6:6", "max_run -1 is negative"},
+		{"7:3", "also in line 6"},
+		{"8:6", "must be a mapping"},
 		{"9:3", "must not begin with }"},
-		{"11:15", "no pattern"},
+		{"11:15", "not a type pattern"},
 		{"11:32", `"nowhere" is not under queues`},
 		{"13:5", "shorter than 16"},
 		{"14:23", `"NONE" is not set`},
 		{"15:5", "secret is missing"},
-		{"16:20", `"EMPTY" is not set, or empty`},
-		{"17:21", "cannot be read"},
-		{"18:5", "several places"},
-		{"19:5", `no scope "reed"`},
-		{"20:5", "no pattern of queues"},
-		{"21:20", "no size"},
-		{"21:40", "with a unit"},
-		{"21:54", "at most 500"},
-		{"21:66", "less than zero"},
-		{"21:81", "no whole number"},
+		{"16:20", `"EMPTY" is not set or empty`},
+		{"17:21", "cannot read the secret"},
+		{"18:5", "more than one of"},
+		{"19:5", `unknown scope "reed"`},
+		{"20:5", "not a queue pattern"},
+		{"21:20", "not a size"},
+		{"21:40", "use a unit"},
+		{"21:54", "must be at most 500"},
+		{"21:66", "must not be negative"},
+		{"21:81", "not an integer"},
 		{"23:16", "from 1 to 10000"},
-		{"25:19", "is no host"},
-		{"26:22", "no network"},
+		{"25:19", "is not a host"},
+		{"26:22", "not a network"},
 		{"29:14", "scheme"},
 		{"30:17", "shorter than 16"},
 		{"31:24", "archive or retry"},
@@ -180,19 +190,19 @@ extra: 1
 		{"32:7", `"lost" is not under queues`},
 		{"34:5", "under http as well"},
 		{"37:15", "not absolute"},
-		{"38:25", "no regular expression"},
-		{"39:17", "stdout or all"},
-		{"40:23", "no exit code"},
-		{"40:37", "retry or archive"},
-		{"42:17", "no role"},
-		{"43:10", "neither true nor false"},
-		{"44:1", "means nothing here"},
+		{"38:25", "not a regular expression"},
+		{"39:17", "use stdout or all"},
+		{"40:23", "not an exit code"},
+		{"40:37", "use retry or archive"},
+		{"42:17", "unknown role"},
+		{"43:10", "not a boolean"},
+		{"44:1", "unknown key"},
 	}
 	for _, w := range want {
 		if !slices.ContainsFunc(got, func(i Issue) bool {
 			return strings.HasPrefix(i.String(), name+":"+w.at) && strings.Contains(i.Text, w.text)
 		}) {
-			t.Errorf("there is no %q at %s", w.text, w.at)
+			t.Errorf("no error %q at %s", w.text, w.at)
 		}
 	}
 	if t.Failed() || len(got) != len(want) {
@@ -200,7 +210,7 @@ extra: 1
 	}
 	for _, hidden := range []string{"secret-secret", "short-secret", "shop-0123"} {
 		if strings.Contains(err.Error(), hidden) {
-			t.Errorf("the errors tell %q", hidden)
+			t.Errorf("the errors contain %q", hidden)
 		}
 	}
 }
@@ -208,18 +218,18 @@ extra: 1
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                                 ":1:1: redis is missing",
-		"redis: [":                         "this is no YAML",
-		"a: b: c":                          ":1:1: this is no YAML",
-		"- a":                              ":1:1: here must be keys with values, not a list",
-		least + "---\n" + least:            "a second document begins here",
-		least + "queues: {<<: {a: {}}}":    "<< is not understood",
-		least + "queues: &a {x: *a}":       ``,
-		least + "queues: {x: *nothing}":    "unknown anchor",
-		least + "limits: {max_wait: }":     "the value is missing",
-		least + "queues: {? [a, b] : {}}":  "a key must be text",
-		least + strings.Repeat("#", 1<<20): "longer than 1 MiB",
-		strings.Replace(least, "[read]", "[read]\n", 1) + "tokens: []": "in line 2 already",
+		"":                                   ":1:1: redis is missing",
+		"redis: [":                           "invalid YAML",
+		"a: b: c":                            ":1:1: invalid YAML",
+		"- a":                                ":1:1: must be a mapping, not a list",
+		minimal + "---\n" + minimal:          "unexpected second YAML document",
+		minimal + "queues: {<<: {a: {}}}":    "merge keys (<<) are not supported",
+		minimal + "queues: &a {x: *a}":       ``,
+		minimal + "queues: {x: *nothing}":    "unknown anchor",
+		minimal + "limits: {max_wait: }":     "the value is missing",
+		minimal + "queues: {? [a, b] : {}}":  "a key must be a string",
+		minimal + strings.Repeat("#", 1<<20): "longer than 1 MiB",
+		strings.Replace(minimal, "[read]", "[read]\n", 1) + "tokens: []": "also in line 2",
 	} {
 		_, err := load(write(t, text), env)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -231,43 +241,44 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// What is wrong is told once, at its place: what stands in for a value that cannot be read is not judged as well.
-func TestErrorsAreToldOnce(t *testing.T) {
+// Each error is reported once, at its position: the default of a value that cannot be read is not
+// validated.
+func TestErrorsAreReportedOnce(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string][]string{
-		"queues: {a: {timeout: -5s}}":                                                 {"3:23: -5s is less than zero"},
-		"queues: {a: {max_retry: 2147483648}}":                                        {`3:13: queue "a": max_retry 2147483648 is more than`},
-		"queues: {a: {weight: 0}}":                                                    {"3:22: 0 would mean the default"},
-		"hosted: {concurrency: many}":                                                 {`3:23: "many" is no whole number`},
-		"listen: [a]":                                                                 {"3:9: here must be a single value"},
-		"ui: {anonymous: [a]}":                                                        {"3:17: here must be a single value"},
-		"ui: {path: /v1, anonymous: viewer}":                                          {"3:12: the service itself answers at /v1"},
-		"ui: {path: /v1/x, anonymous: viewer}":                                        {"3:12: the service itself answers at /v1/x"},
-		"ui: {path: /metrics, anonymous: viewer}":                                     {"3:12: the service itself answers at /metrics"},
-		"tls: {cert: [a], key: b}":                                                    {"3:13: here must be a single value"},
+	for name, want := range map[string][]string{
+		"queues: {a: {timeout: -5s}}":                                                 {"3:23: -5s is negative"},
+		"queues: {a: {max_retry: 2147483648}}":                                        {`3:13: queue "a": max_retry 2147483648 exceeds`},
+		"queues: {a: {weight: 0}}":                                                    {"3:22: must be greater than zero"},
+		"hosted: {concurrency: many}":                                                 {`3:23: "many" is not an integer`},
+		"listen: [a]":                                                                 {"3:9: must be a scalar"},
+		"ui: {anonymous: [a]}":                                                        {"3:17: must be a scalar"},
+		"ui: {path: /v1, anonymous: viewer}":                                          {"3:12: the service itself uses the path /v1"},
+		"ui: {path: /v1/x, anonymous: viewer}":                                        {"3:12: the service itself uses the path /v1/x"},
+		"ui: {path: /metrics, anonymous: viewer}":                                     {"3:12: the service itself uses the path /metrics"},
+		"tls: {cert: [a], key: b}":                                                    {"3:13: must be a scalar"},
 		"limits: {lease_duration: 1ms}":                                               {"3:26: 1ms is too short"},
 		"limits: {lease_duration: 999ms}":                                             {"3:26: 999ms is too short"},
-		"limits: {max_wait: 0s, max_body: 0, burst: 0}":                               {"3:20: 0s would mean the default", "3:34: 0 would", "3:44: 0 would"},
-		"limits: {rate_per_token: 0.0, max_take: 0}":                                  {"3:26: 0.0 would", "3:41: 0 would"},
-		"hosted: {http: {allow_networks: [[a]]}}":                                     {"3:34: here must be a single value"},
-		"hosted: {cmd: {commands: {a: {path: [b]}}}}":                                 {"3:37: here must be a single value"},
-		"hosted: {cmd: {commands: {a: {path: /bin/true, grace: -1s}}}}":               {"3:55: -1s is less than zero"},
-		"hosted: {cmd: {commands: {a: {path: /bin/true, grace: 0s, max_output: 0}}}}": {"3:55: 0s would", "3:71: 0 would"},
+		"limits: {max_wait: 0s, max_body: 0, burst: 0}":                               {"3:20: must be greater", "3:34: must be greater", "3:44: must be greater"},
+		"limits: {rate_per_token: 0.0, max_take: 0}":                                  {"3:26: must be greater", "3:41: must be greater"},
+		"hosted: {http: {allow_networks: [[a]]}}":                                     {"3:34: must be a scalar"},
+		"hosted: {cmd: {commands: {a: {path: [b]}}}}":                                 {"3:37: must be a scalar"},
+		"hosted: {cmd: {commands: {a: {path: /bin/true, grace: -1s}}}}":               {"3:55: -1s is negative"},
+		"hosted: {cmd: {commands: {a: {path: /bin/true, grace: 0s, max_output: 0}}}}": {"3:55: must be greater", "3:71: must be greater"},
 		"hosted: {http: {endpoints: {a: {url: 'https://x', secret: '${NONE}'}}}}":     {`3:59: the environment variable "NONE"`},
-		"hosted: {http: {endpoints: {a: {url: 'https://x', secret: '${SHOP_TOKEN}', timeout: [1s]}}}}": {"3:85: here must be a single value"},
-		"listen: \"*x\" # *x\nqueues:\n  a: *x\n":                                                      {"5:6: this is no YAML: unknown anchor 'x'"},
-		"queues: {a: { timeout: *xx, weight: *x }}\n":                                                  {"3:24: this is no YAML: unknown anchor 'xx'"},
+		"hosted: {http: {endpoints: {a: {url: 'https://x', secret: '${SHOP_TOKEN}', timeout: [1s]}}}}": {"3:85: must be a scalar"},
+		"listen: \"*x\" # *x\nqueues:\n  a: *x\n":                                                      {"5:6: invalid YAML: unknown anchor 'x'"},
+		"queues: {a: { timeout: *xx, weight: *x }}\n":                                                  {"3:24: invalid YAML: unknown anchor 'xx'"},
 	} {
-		_, err := load(write(t, least+text), env)
+		_, err := load(write(t, minimal+name), env)
 		var got Errors
 		_ = errors.As(err, &got)
 		if len(got) != len(want) {
-			t.Errorf("%s: %d errors, want %d: %v", text, len(got), len(want), err)
+			t.Errorf("%s: %d errors, want %d: %v", name, len(got), len(want), err)
 			continue
 		}
 		for i, issue := range got {
-			if told := strings.TrimPrefix(issue.String(), issue.File+":"); !strings.HasPrefix(told, want[i]) {
-				t.Errorf("%s: got %s, want %s", text, told, want[i])
+			if text := strings.TrimPrefix(issue.String(), issue.File+":"); !strings.HasPrefix(text, want[i]) {
+				t.Errorf("%s: got %s, want %s", name, text, want[i])
 			}
 		}
 	}
@@ -275,7 +286,7 @@ func TestErrorsAreToldOnce(t *testing.T) {
 	if got := strings.Count(err.Error(), "\n") + 1; got != 2 {
 		t.Errorf("%d errors: %v", got, err)
 	}
-	if _, err := load(write(t, least+"limits: {lease_duration: 1s}\nqueues: {a: {max_run: 0, timeout: 0s, max_retry: 0}}\nui: {path: /v1x, anonymous: viewer}\n"), env); err != nil {
+	if _, err := load(write(t, minimal+"limits: {lease_duration: 1s}\nqueues: {a: {max_run: 0, timeout: 0s, max_retry: 0}}\nui: {path: /v1x, anonymous: viewer}\n"), env); err != nil {
 		t.Error(err)
 	}
 }
@@ -287,7 +298,7 @@ func TestSecrets(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("from-a-file-0123456789\n"), 0o604); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(filepath.Join(dir, "token"), 0o604); err != nil { // whatever the umask
+	if err := os.Chmod(filepath.Join(dir, "token"), 0o604); err != nil { // regardless of the umask
 		t.Fatal(err)
 	}
 	text := `redis: {uri: 'redis://localhost'}
@@ -323,7 +334,7 @@ tokens:
 	for _, w := range f.Warnings() {
 		warnings = append(warnings, w.String())
 	}
-	if len(warnings) != 2 || !strings.Contains(warnings[0], ":4:23: ") || !strings.Contains(warnings[1], ":5:23: a secret stands in a file") {
+	if len(warnings) != 2 || !strings.Contains(warnings[0], ":4:23: ") || !strings.Contains(warnings[1], ":5:23: this file contains a secret") {
 		t.Errorf("warnings: %q", warnings)
 	}
 }
@@ -352,8 +363,8 @@ hosted:
 		got = append(got, w.String())
 	}
 	for i, want := range []string{
-		":2:9: tokens and tasks go over the network without TLS", `:6:5: the token "a" may take tasks from the queue "hook"`,
-		`:6:71: no queue under queues is "nothing"`, ":10:13: requests are not signed", ":10:19: requests go over the network", ":13:19: the program is not on this machine",
+		":2:9: tokens and tasks are sent without TLS", `:6:5: the token "a" may take tasks from the queue "hook"`,
+		`:6:71: no queue under queues matches "nothing"`, ":10:13: requests are not signed", ":10:19: requests are sent without TLS", ":13:19: program not found on this machine",
 	} {
 		if i >= len(got) || !strings.Contains(got[i], want) {
 			t.Errorf("warning %d: want %s", i, want)
@@ -370,7 +381,7 @@ func FuzzLoad(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(string(example))
-	f.Add(least)
+	f.Add(minimal)
 	f.Add("a: &a [*a]")
 	f.Add("queues: &q\n  q: *q\n")
 	f.Fuzz(func(_ *testing.T, text string) {
@@ -383,8 +394,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// What would be refused for each task is told before there are tasks.
-func TestWarnsOfEndpointsOutOfReach(t *testing.T) {
+// Endpoints whose tasks would always fail are reported as warnings.
+func TestUnreachableEndpointsAreReported(t *testing.T) {
 	t.Parallel()
 	f, err := load(write(t, `redis: {uri: "redis://localhost"}
 tokens:
@@ -404,7 +415,7 @@ hosted:
 	}
 	var got []string
 	for _, w := range f.Warnings() {
-		if strings.Contains(w.String(), "no public address") {
+		if strings.Contains(w.String(), "not a public address") {
 			got = append(got, strings.TrimPrefix(w.String(), w.File))
 		}
 	}
@@ -424,7 +435,7 @@ hosted:
       a: {path: /bin/echo, user: no-such-user}
       b: {path: echo}
 `), env)
-	if err == nil || !strings.Contains(err.Error(), `:7:34: there is no user "no-such-user"`) || !strings.Contains(err.Error(), ":8:17: ") {
+	if err == nil || !strings.Contains(err.Error(), `:7:34: user "no-such-user" does not exist`) || !strings.Contains(err.Error(), ":8:17: ") {
 		t.Errorf("got %v", err)
 	}
 }

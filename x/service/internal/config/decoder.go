@@ -15,66 +15,68 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decoder reads values from the nodes of a file, and gathers what is wrong with them, so that one look tells everything.
+// decoder reads values from YAML nodes and collects all errors.
 type decoder struct {
 	file     string
-	dir      string // that relative paths begin at
+	dir      string // base of relative paths
 	env      func(string) (string, bool)
 	errs     []Issue
 	warnings []Issue
-	literal  []*yaml.Node        // secrets that stand in the file itself
-	unread   map[*yaml.Node]bool // values that are none of their kind: whatever stands in for them is not judged as well
-	values   int                 // that were read, those of aliases each time
+	literal  []*yaml.Node        // secrets written in the file itself
+	mistyped map[*yaml.Node]bool // values of the wrong type, whose defaults are not validated
+	values   int                 // number of values read, aliases expanded
 }
 
-// maxValues is how many values a file may have. A short file can have any number, by aliases of long lists.
+// maxValues limits the values of a file. Aliases of long lists expand a short file without limit.
 const maxValues = 200_000
 
-// count reports whether one more value is read, and tells once that there are too many.
+// count reports whether another value may be read. It reports an error once when the limit is
+// exceeded.
 func (d *decoder) count(n *yaml.Node) bool {
 	if d.values++; d.values == maxValues+1 {
-		d.wrong(n, "there are too many values, aliases counted as often as they are used: at most %d are read", maxValues)
+		d.errorf(n, "too many values: the limit is %d, with aliases expanded", maxValues)
 	}
 	return d.values <= maxValues
 }
 
-// fields are the keys of a mapping, and where their values go: pointers to what value knows, or a function of the node.
+// fields maps the keys of a mapping to the destinations of their values: pointers that value
+// supports, or functions of the node.
 type fields map[string]any
 
-// Other ways to read a value than what its type says.
+// Destinations that are not read by their type alone.
 type (
-	secret struct{ to *string } // may come from the environment or a file, and is never told
+	secret struct{ to *string } // from the environment, a file or the value itself; never in errors
 	size   struct{ to *int64 }  // bytes, as in 64KiB
-	bound  struct{ to any }     // zero stands for a default further on, and is refused: who writes it means something else
-	path   struct{ to *string } // of a file, relative to this one
+	bound  struct{ to any }     // rejects zero, which would select the default later
+	path   struct{ to *string } // path of a file, relative to this one
 )
 
-// wrong tells what is wrong with a value, unless it could not even be read: that was told.
-func (d *decoder) wrong(n *yaml.Node, format string, args ...any) {
-	if !d.unread[n] {
-		d.errs = append(d.errs, place(d.file, n, fmt.Sprintf(format, args...)))
+// errorf reports an error of a value, unless the value could not be read, which has been reported.
+func (d *decoder) errorf(n *yaml.Node, format string, args ...any) {
+	if !d.mistyped[n] {
+		d.errs = append(d.errs, issueAt(d.file, n, fmt.Sprintf(format, args...)))
 	}
 }
 
-// misread tells why a value cannot be read.
-func (d *decoder) misread(n *yaml.Node, format string, args ...any) {
-	d.wrong(n, format, args...)
-	if d.unread == nil {
-		d.unread = make(map[*yaml.Node]bool)
+// typeErrorf reports why a value cannot be read.
+func (d *decoder) typeErrorf(n *yaml.Node, format string, args ...any) {
+	d.errorf(n, format, args...)
+	if d.mistyped == nil {
+		d.mistyped = make(map[*yaml.Node]bool)
 	}
-	d.unread[n] = true
+	d.mistyped[n] = true
 }
 
-func (d *decoder) warn(n *yaml.Node, format string, args ...any) {
-	d.warnings = append(d.warnings, place(d.file, n, fmt.Sprintf(format, args...)))
+func (d *decoder) warnf(n *yaml.Node, format string, args ...any) {
+	d.warnings = append(d.warnings, issueAt(d.file, n, fmt.Sprintf(format, args...)))
 }
 
-// isWrong reports whether an error was told of a node.
-func (d *decoder) isWrong(n *yaml.Node) bool {
+// hasError reports whether a node has an error.
+func (d *decoder) hasError(n *yaml.Node) bool {
 	return slices.ContainsFunc(d.errs, func(i Issue) bool { return i.Line == n.Line && i.Column == n.Column })
 }
 
-// follow returns what an alias stands for.
+// follow resolves aliases.
 func follow(n *yaml.Node) *yaml.Node {
 	for range 10 {
 		if n.Kind != yaml.AliasNode {
@@ -85,16 +87,17 @@ func follow(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-func null(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// each calls do for every key of a mapping, with the nodes of the key and of its value. No value at all is an empty mapping.
+// each calls do for each key of a mapping, with the nodes of the key and its value. Null is an
+// empty mapping.
 func (d *decoder) each(n *yaml.Node, do func(key string, at, value *yaml.Node)) {
 	n = follow(n)
-	if null(n) {
+	if isNull(n) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		d.misread(n, "here must be keys with values, not %s", kindOf(n))
+		d.typeErrorf(n, "must be a mapping, not %s", kindOf(n))
 		return
 	}
 	seen := make(map[string]int)
@@ -105,11 +108,11 @@ func (d *decoder) each(n *yaml.Node, do func(key string, at, value *yaml.Node)) 
 		}
 		switch line, twice := seen[at.Value]; {
 		case at.Kind != yaml.ScalarNode:
-			d.wrong(at, "a key must be text, not %s", kindOf(at))
+			d.errorf(at, "a key must be a string, not %s", kindOf(at))
 		case at.Tag == "!!merge":
-			d.wrong(at, "<< is not understood here: write the keys out")
+			d.errorf(at, "merge keys (<<) are not supported: write out the keys")
 		case twice:
-			d.wrong(at, "%q is in line %d already: leave one out", at.Value, line)
+			d.errorf(at, "duplicate key %q, also in line %d", at.Value, line)
 		default:
 			seen[at.Value] = at.Line
 			do(at.Value, at, value)
@@ -117,29 +120,29 @@ func (d *decoder) each(n *yaml.Node, do func(key string, at, value *yaml.Node)) 
 	}
 }
 
-// mapping reads a mapping with known keys, and returns the nodes of the values that are there.
+// mapping reads a mapping with known keys and returns the nodes of its values by key.
 func (d *decoder) mapping(n *yaml.Node, f fields) map[string]*yaml.Node {
-	there := make(map[string]*yaml.Node)
+	nodes := make(map[string]*yaml.Node)
 	d.each(n, func(key string, at, value *yaml.Node) {
 		to, ok := f[key]
 		if !ok {
-			d.wrong(at, "%q means nothing here: %s", key, suggest(key, slices.Sorted(maps.Keys(f))))
+			d.errorf(at, "unknown key %q: %s", key, suggest(key, slices.Sorted(maps.Keys(f))))
 			return
 		}
-		there[key] = value
+		nodes[key] = value
 		d.value(value, to)
 	})
-	return there
+	return nodes
 }
 
-// list calls do for each element of a list. No value at all is an empty list.
+// list calls do for each element of a list. Null is an empty list.
 func (d *decoder) list(n *yaml.Node, do func(i int, n *yaml.Node)) {
 	n = follow(n)
-	if null(n) {
+	if isNull(n) {
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		d.misread(n, "here must be a list, as in [a, b], not %s", kindOf(n))
+		d.typeErrorf(n, "must be a list, as in [a, b], not %s", kindOf(n))
 		return
 	}
 	for i, item := range n.Content {
@@ -194,53 +197,53 @@ func (d *decoder) bound(n *yaml.Node, to any) {
 	case size:
 		zero = *to.to == 0
 	default:
-		panic(fmt.Sprintf("config: no bound is a %T", to))
+		panic(fmt.Sprintf("config: unsupported bound %T", to))
 	}
 	if zero {
-		d.wrong(n, "%s would mean the default: leave the key out for that, or give more than zero", n.Value)
+		d.errorf(n, "must be greater than zero: omit the key for the default")
 	}
 }
 
-// tags are those that the parser gives to values that say none.
+// tags are the implicit tags of the parser.
 var tags = []string{"!!str", "!!int", "!!float", "!!bool", "!!timestamp"}
 
 func (d *decoder) scalar(n *yaml.Node, to any) {
 	if n.Kind != yaml.ScalarNode {
-		d.misread(n, "here must be a single value, not %s", kindOf(n))
+		d.typeErrorf(n, "must be a scalar, not %s", kindOf(n))
 		return
 	}
-	if null(n) {
-		d.misread(n, "the value is missing: give one, or leave the key out")
+	if isNull(n) {
+		d.typeErrorf(n, "the value is missing: set it or remove the key")
 		return
 	}
 	if !slices.Contains(tags, n.Tag) {
-		d.misread(n, "the tag %.50s is not understood here: leave it out", n.Tag)
+		d.typeErrorf(n, "the tag %.50s is not supported: remove it", n.Tag)
 		return
 	}
 	switch to := to.(type) {
 	case *string:
-		*to = n.Value // numbers and the like as they are written
+		*to = n.Value // other scalars keep their text
 	case path:
 		*to.to = d.path(n.Value)
 	case secret:
 		*to.to = d.secret(n)
 	case *bool:
 		if n.Tag != "!!bool" || !strings.EqualFold(n.Value, "true") && !strings.EqualFold(n.Value, "false") {
-			d.misread(n, "%.50q is neither true nor false", n.Value)
+			d.typeErrorf(n, "%.50q is not a boolean: use true or false", n.Value)
 			return
 		}
 		*to = strings.EqualFold(n.Value, "true")
 	case *int:
 		number, err := strconv.Atoi(n.Value)
 		if n.Tag != "!!int" || err != nil {
-			d.misread(n, "%.50q is no whole number", n.Value)
+			d.typeErrorf(n, "%.50q is not an integer", n.Value)
 			return
 		}
 		*to = number
 	case *float64:
 		number, err := strconv.ParseFloat(n.Value, 64)
 		if n.Tag != "!!int" && n.Tag != "!!float" || err != nil || math.IsInf(number, 0) || math.IsNaN(number) {
-			d.misread(n, "%.50q is no number", n.Value)
+			d.typeErrorf(n, "%.50q is not a number", n.Value)
 			return
 		}
 		*to = number
@@ -248,25 +251,25 @@ func (d *decoder) scalar(n *yaml.Node, to any) {
 		length, err := time.ParseDuration(n.Value)
 		switch {
 		case err != nil:
-			d.misread(n, "%.50q is no length of time: write it with a unit, as in 30s, 5m or 1h30m", n.Value)
+			d.typeErrorf(n, "%.50q is not a duration: use a unit, as in 30s, 5m or 1h30m", n.Value)
 		case length < 0:
-			d.misread(n, "%s is less than zero", n.Value)
+			d.typeErrorf(n, "%s is negative", n.Value)
 		default:
 			*to = length
 		}
 	case size:
 		bytes, ok := parseSize(n.Value)
 		if !ok {
-			d.misread(n, "%.50q is no size: write the number of bytes, or as in 64KiB or 8MiB", n.Value)
+			d.typeErrorf(n, "%.50q is not a size: use bytes, or a unit as in 64KiB or 8MiB", n.Value)
 			return
 		}
 		*to.to = bytes
 	default:
-		panic(fmt.Sprintf("config: no way to read a %T", to))
+		panic(fmt.Sprintf("config: unsupported destination %T", to))
 	}
 }
 
-// path is where a file is that a configuration names.
+// path resolves the path of a file that the configuration names.
 func (d *decoder) path(name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
@@ -276,7 +279,8 @@ func (d *decoder) path(name string) string {
 
 var variable = regexp.MustCompile(`\$?\$\{([^}]*)\}`)
 
-// secret reads a secret: "file:" and a path, or text in which ${NAME} stands for a variable of the environment, and $${ for ${.
+// secret reads a secret: "file:" and a path, or text in which ${NAME} is an environment variable
+// and $${ is a literal ${.
 func (d *decoder) secret(n *yaml.Node) string {
 	if name, ok := strings.CutPrefix(n.Value, "file:"); ok {
 		return d.secretFile(n, name)
@@ -295,7 +299,7 @@ func (d *decoder) secret(n *yaml.Node) string {
 func (d *decoder) secretEnv(n *yaml.Node, name string) string {
 	value, ok := d.env(name)
 	if !ok || value == "" {
-		d.misread(n, "the environment variable %q is not set, or empty", name)
+		d.typeErrorf(n, "the environment variable %q is not set or empty", name)
 	}
 	return value
 }
@@ -304,29 +308,29 @@ func (d *decoder) secretFile(n *yaml.Node, name string) string {
 	name = d.path(name)
 	info, err := os.Stat(name)
 	if err != nil {
-		d.misread(n, "the secret cannot be read: %v", err)
+		d.typeErrorf(n, "cannot read the secret: %v", err)
 		return ""
 	}
 	if !info.Mode().IsRegular() || info.Size() > 64<<10 {
-		d.misread(n, "%s is no file of at most 64 KiB", name)
+		d.typeErrorf(n, "%s is not a regular file of at most 64 KiB", name)
 		return ""
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		d.misread(n, "the secret cannot be read: %v", err)
+		d.typeErrorf(n, "cannot read the secret: %v", err)
 		return ""
 	}
 	if info.Mode().Perm()&0o007 != 0 {
-		d.warn(n, "%s can be read by every user: chmod o= it", name)
+		d.warnf(n, "%s is readable by every user: run chmod o=", name)
 	}
 	value := strings.TrimRight(string(text), "\r\n")
 	if value == "" {
-		d.misread(n, "%s is empty", name)
+		d.typeErrorf(n, "%s is empty", name)
 	}
 	return value
 }
 
-// parseSize reads a number of bytes.
+// parseSize parses a size in bytes.
 func parseSize(text string) (int64, bool) {
 	unit := int64(1)
 	for _, u := range []struct {
@@ -348,15 +352,15 @@ func parseSize(text string) (int64, bool) {
 func kindOf(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
-		return "keys with values"
+		return "a mapping"
 	case yaml.SequenceNode:
 		return "a list"
 	default:
-		return "a single value"
+		return "a scalar"
 	}
 }
 
-// suggest says which key may be meant.
+// suggest returns the most similar known key, or lists them all.
 func suggest(key string, known []string) string {
 	best, least := "", len(key)/2+1
 	for _, k := range known {
@@ -367,10 +371,10 @@ func suggest(key string, known []string) string {
 	if best != "" {
 		return fmt.Sprintf("did you mean %q?", best)
 	}
-	return "the keys are " + strings.Join(known, ", ")
+	return "valid keys are " + strings.Join(known, ", ")
 }
 
-// distance is how many letters must be put in, left out or changed to get from one word to the other.
+// distance returns the Levenshtein distance of two words.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -11,20 +11,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Issue is something about a place in a file. It never tells a secret.
+// Issue is an error or warning at a position of a file. It never contains a secret.
 type Issue struct {
 	File         string
 	Line, Column int // from 1
 	Text         string
 }
 
-// String is the issue as compilers write theirs.
+// String formats the issue as compilers do: file:line:column: text.
 func (i Issue) String() string { return fmt.Sprintf("%s:%d:%d: %s", i.File, i.Line, i.Column, i.Text) }
 
-// Errors are all that is wrong with a file, in the order of the places.
+// Errors holds all errors of a file, ordered by position.
 type Errors []Issue
 
-// Error has a line for each.
+// Error returns one line per issue.
 func (e Errors) Error() string { return lines(e) }
 
 func lines(issues []Issue) string {
@@ -35,8 +35,8 @@ func lines(issues []Issue) string {
 	return strings.Join(texts, "\n")
 }
 
-// inOrder sorts issues by their places, and drops those that come twice.
-func inOrder(issues []Issue) []Issue {
+// sortIssues sorts issues by position and removes duplicates.
+func sortIssues(issues []Issue) []Issue {
 	slices.SortStableFunc(issues, func(a, b Issue) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
@@ -47,7 +47,7 @@ var lineOfYAML = regexp.MustCompile(`^yaml: line (\d+): (.*)`)
 
 var unknownAnchor = regexp.MustCompile(`unknown anchor '(.*)' referenced`)
 
-// syntaxError is what the parser of YAML says, with the place in front.
+// syntaxError converts an error of the YAML parser to an issue.
 func syntaxError(file string, content []byte, err error) Issue {
 	issue := Issue{File: file, Line: 1, Column: 1, Text: strings.TrimPrefix(err.Error(), "yaml: ")}
 	if m := lineOfYAML.FindStringSubmatch(err.Error()); m != nil {
@@ -56,11 +56,11 @@ func syntaxError(file string, content []byte, err error) Issue {
 	} else if m := unknownAnchor.FindStringSubmatch(err.Error()); m != nil {
 		issue.Line, issue.Column = aliasIn(string(content), m[1])
 	}
-	issue.Text = "this is no YAML: " + issue.Text
+	issue.Text = "invalid YAML: " + issue.Text
 	return issue
 }
 
-// aliasIn finds where an alias is used, of which the parser does not tell the place.
+// aliasIn finds the position of an unknown alias, which the parser does not report.
 func aliasIn(text, name string) (line, column int) {
 	for i, row := range strings.Split(text, "\n") {
 		if column := aliasInRow(row, name); column > 0 {
@@ -71,7 +71,7 @@ func aliasIn(text, name string) (line, column int) {
 }
 
 func aliasInRow(row, name string) (column int) {
-	var quote byte // that is open
+	var quote byte // open quotation mark, or 0
 	for i := range len(row) {
 		c := row[i]
 		begins := i == 0 || strings.IndexByte(" \t[{,:", row[i-1]) >= 0
@@ -94,7 +94,7 @@ func aliasInRow(row, name string) (column int) {
 	return 0
 }
 
-// place is where a node is.
-func place(file string, n *yaml.Node, text string) Issue {
+// issueAt returns an issue at the position of a node.
+func issueAt(file string, n *yaml.Node, text string) Issue {
 	return Issue{File: file, Line: max(n.Line, 1), Column: max(n.Column, 1), Text: text}
 }

@@ -13,14 +13,14 @@ func (d *decoder) queues(n *yaml.Node) map[string]service.QueueConfig {
 	queues := make(map[string]service.QueueConfig)
 	d.each(n, func(name string, at, n *yaml.Node) {
 		if err := api.CheckQueueName(name); err != nil {
-			d.wrong(at, "%v", err)
+			d.errorf(at, "%v", err)
 		}
 		var q service.QueueConfig
 		d.mapping(n, fields{
 			"max_run": &q.MaxRun, "in_order": &q.InOrder, "weight": bound{&q.Weight}, "max_retry": &q.MaxRetry, "timeout": &q.Timeout, "retention": &q.Retention,
 		})
 		if err := q.Check(); err != nil {
-			d.wrong(n, "queue %q: %v", name, err)
+			d.errorf(n, "queue %q: %v", name, err)
 		}
 		queues[name] = q
 	})
@@ -31,13 +31,13 @@ func (d *decoder) taskQueues(n *yaml.Node) map[string]string {
 	queues := make(map[string]string)
 	d.each(n, func(pattern string, at, n *yaml.Node) {
 		if pattern == "" || strings.Contains(strings.TrimSuffix(pattern, "*"), "*") {
-			d.wrong(at, "%q is no pattern of types: write a type, or the beginning of one and \"*\"", pattern)
+			d.errorf(at, "%q is not a type pattern: use a type, or a prefix followed by \"*\"", pattern)
 		}
 		var queue string
 		before := len(d.errs)
 		d.value(n, &queue)
 		if err := api.CheckQueueName(queue); err != nil && len(d.errs) == before {
-			d.wrong(n, "%v", err)
+			d.errorf(n, "%v", err)
 		}
 		queues[pattern] = queue
 	})

@@ -14,13 +14,13 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// redisSettings are what the file says of Redis.
+// redisSettings holds the connection settings of the file.
 type redisSettings struct {
 	uri, username, password, namespace string
 	tls                                *tls.Config
 }
 
-// dropPlainURI leaves the URI out of the secrets that stand in the file, if no password is in it.
+// dropPlainURI removes the URI from the literal secrets if it contains no password.
 func dropPlainURI(literal []*yaml.Node, uri *yaml.Node) []*yaml.Node {
 	if uri == nil || strings.Contains(uri.Value, "@") || strings.Contains(uri.Value, "password") {
 		return literal
@@ -28,7 +28,8 @@ func dropPlainURI(literal []*yaml.Node, uri *yaml.Node) []*yaml.Node {
 	return slices.DeleteFunc(literal, func(n *yaml.Node) bool { return n == uri })
 }
 
-// connOpt makes the connection option, or says which key is wrong. No error tells the password.
+// connOpt returns the connection option, or the key that is invalid. Errors do not contain the
+// password.
 func (r *redisSettings) connOpt() (opt asynq.RedisConnOpt, key string, err error) {
 	opt, err = asynq.ParseRedisURI(r.uri)
 	if err != nil {
@@ -51,11 +52,11 @@ func (r *redisSettings) connOpt() (opt asynq.RedisConnOpt, key string, err error
 		mergeTLS(&o.TLSConfig, r.tls)
 		opt = o
 	default:
-		return nil, "uri", fmt.Errorf("connections of this kind (%T) are not known", opt)
+		return nil, "uri", fmt.Errorf("unsupported connection type %T", opt)
 	}
 	if r.namespace != "" {
 		if strings.ContainsAny(r.namespace, "{}") {
-			return nil, "namespace", errors.New("it must not contain { or }")
+			return nil, "namespace", errors.New("must not contain { or }")
 		}
 		opt = asynq.WithNamespace(opt, r.namespace)
 	}
@@ -68,7 +69,7 @@ func override(to *string, value string) {
 	}
 }
 
-// mergeTLS puts certificates into the configuration that the URI makes, which knows the name of the server.
+// mergeTLS adds certificates to the TLS configuration of the URI, which holds the server name.
 func mergeTLS(to **tls.Config, from *tls.Config) {
 	if from == nil {
 		return
@@ -86,17 +87,17 @@ func mergeTLS(to **tls.Config, from *tls.Config) {
 func (d *decoder) redisTLS(n *yaml.Node) *tls.Config {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	var ca, cert, key string
-	there := d.mapping(n, fields{"ca": path{&ca}, "cert": path{&cert}, "key": path{&key}, "server_name": &c.ServerName})
+	nodes := d.mapping(n, fields{"ca": path{&ca}, "cert": path{&cert}, "key": path{&key}, "server_name": &c.ServerName})
 	if ca != "" {
-		c.RootCAs = d.authorities(there["ca"], ca)
+		c.RootCAs = d.authorities(nodes["ca"], ca)
 	}
 	switch {
 	case (cert == "") != (key == ""):
-		d.wrong(n, "a certificate needs its key: give both cert and key")
+		d.errorf(n, "TLS client authentication needs both cert and key")
 	case cert != "":
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
-			d.wrong(there["cert"], "the certificate cannot be used: %v", err)
+			d.errorf(nodes["cert"], "cannot load the certificate: %v", err)
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
@@ -107,12 +108,12 @@ func (d *decoder) redisTLS(n *yaml.Node) *tls.Config {
 func (d *decoder) authorities(n *yaml.Node, name string) *x509.CertPool {
 	text, err := os.ReadFile(name)
 	if err != nil {
-		d.wrong(n, "the file cannot be read: %v", err)
+		d.errorf(n, "cannot read the file: %v", err)
 		return nil
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		d.wrong(n, "%s holds no certificate in PEM", name)
+		d.errorf(n, "%s contains no PEM certificate", name)
 	}
 	return pool
 }

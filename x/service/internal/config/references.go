@@ -14,36 +14,36 @@ import (
 	"github.com/asynq-go/asynq/x/service/internal/auth"
 )
 
-// references holds what the parts of the file say of each other, and sends hosted tasks to their queues.
-func (d *decoder) references(f *File, there map[string]*yaml.Node) {
+// references validates references between sections and maps hosted tasks to their queues.
+func (d *decoder) references(f *File, nodes map[string]*yaml.Node) {
 	c := &f.service
 	known := func(queue string) bool {
 		_, ok := c.Queues[queue]
 		return ok || !c.OnlyQueues
 	}
 	if c.OnlyQueues && len(c.Queues) == 0 {
-		d.wrong(there["only_queues"], "no other queues than those under queues, and there are none")
+		d.errorf(nodes["only_queues"], "only_queues is set, but queues is empty")
 		return
 	}
 	for pattern, queue := range c.TaskQueues {
 		if !known(queue) {
-			d.wrong(find(there["task_queues"], pattern), "the queue %q is not under queues: add it, or leave only_queues out", queue)
+			d.errorf(find(nodes["task_queues"], pattern), "the queue %q is not under queues: add it or remove only_queues", queue)
 		}
 	}
 	queues := f.hosted.Queues()
 	rules := api.Rules{TaskQueues: c.TaskQueues}
 	for _, typename := range slices.Sorted(maps.Keys(queues)) {
 		queue := queues[typename]
-		at := hostedNode(there["hosted"], typename)
+		at := hostedNode(nodes["hosted"], typename)
 		if err := api.CheckQueueName(queue); err != nil {
-			d.wrong(at, "%v", err)
+			d.errorf(at, "%v", err)
 			continue
 		}
 		if !known(queue) {
-			d.wrong(at, "the queue %q is not under queues: add it, or leave only_queues out", queue)
+			d.errorf(at, "the queue %q is not under queues: add it or remove only_queues", queue)
 		}
 		if given, ok := c.TaskQueues[typename]; ok && given != queue {
-			d.wrong(at, "its tasks go to the queue %q, but task_queues says %q: make them agree", queue, given)
+			d.errorf(at, "the queue is %q here but %q in task_queues: use the same queue", queue, given)
 		}
 		if rules.QueueOf(typename) != queue {
 			if c.TaskQueues == nil {
@@ -54,12 +54,12 @@ func (d *decoder) references(f *File, there map[string]*yaml.Node) {
 		}
 		for i := range c.Tokens {
 			if t := &c.Tokens[i]; slices.Contains(t.Scopes, service.Work) && slices.ContainsFunc(t.Queues, func(p string) bool { return auth.Matches(p, queue) }) {
-				d.warn(follow(there["tokens"]).Content[i], "the token %q may take tasks from the queue %q, whose tasks the service carries out itself", t.Name, queue)
+				d.warnf(follow(nodes["tokens"]).Content[i], "the token %q may take tasks from the queue %q, whose tasks the service processes itself", t.Name, queue)
 			}
 		}
 	}
 	if c.OnlyQueues {
-		d.tokenQueues(c, there["tokens"])
+		d.tokenQueues(c, nodes["tokens"])
 	}
 }
 
@@ -69,13 +69,14 @@ func (d *decoder) tokenQueues(c *service.Config, n *yaml.Node) {
 		for j, pattern := range c.Tokens[i].Queues {
 			matches := func(queue string) bool { return auth.Matches(pattern, queue) }
 			if !slices.ContainsFunc(slices.Collect(maps.Keys(c.Queues)), matches) {
-				d.warn(find(n, fmt.Sprintf("%d.queues.%d", i, j)), "no queue under queues is %q", pattern)
+				d.warnf(find(n, fmt.Sprintf("%d.queues.%d", i, j)), "no queue under queues matches %q", pattern)
 			}
 		}
 	}
 }
 
-// hostedNode is where a type is, or at least what is hosted. Types may hold dots, so find is no help.
+// hostedNode returns the node of a hosted type, or else the node of the section. find does not
+// support types that contain dots.
 func hostedNode(n *yaml.Node, typename string) *yaml.Node {
 	for _, field := range []string{"http.endpoints", "cmd.commands"} {
 		m := find(n, field)
@@ -88,26 +89,26 @@ func hostedNode(n *yaml.Node, typename string) *yaml.Node {
 	return n
 }
 
-// exposure looks at what others on the network can see and reach.
-func (d *decoder) exposure(f *File, there map[string]*yaml.Node, tls *yaml.Node) {
-	at := there["listen"]
+// exposure checks what other hosts on the network can access.
+func (d *decoder) exposure(f *File, nodes map[string]*yaml.Node, tls *yaml.Node) {
+	at := nodes["listen"]
 	if at == nil {
-		return // the default is this machine
+		return // the default is localhost
 	}
 	host, port, err := net.SplitHostPort(f.service.Listen)
 	if err != nil {
-		d.wrong(at, "%.100q is no address: write host:port, as in 127.0.0.1:8600, or :8600 for all interfaces", f.service.Listen)
+		d.errorf(at, "%.100q is not an address: use host:port, as in 127.0.0.1:8600, or :8600 for all interfaces", f.service.Listen)
 		return
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil {
-		d.wrong(at, "%.50q is no port", port)
+		d.errorf(at, "%.50q is not a port", port)
 	}
 	if tls == nil && !local(host) {
-		d.warn(at, "tokens and tasks go over the network without TLS: give a certificate under tls, or listen on localhost and put a proxy in front")
+		d.warnf(at, "tokens and tasks are sent without TLS: set tls, or listen on localhost behind a proxy")
 	}
 }
 
-// local reports whether a host is this machine.
+// local reports whether a host is the local machine.
 func local(host string) bool {
 	if host == "localhost" {
 		return true

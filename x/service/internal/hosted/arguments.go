@@ -13,112 +13,114 @@ import (
 	"unicode/utf8"
 )
 
-// Rule says which values are let through. It needs a Pattern or Allowed.
+// Rule restricts the values of an argument. Pattern or Allowed is required.
 type Rule struct {
-	// Pattern is a regular expression that the whole value matches.
+	// Pattern is a regular expression that must match the whole value.
 	Pattern string
 
-	// Allowed are the only values.
+	// Allowed lists the permitted values.
 	Allowed []string
 
-	// MaxLength of the value in bytes. Default: 1,024.
+	// MaxLength is the maximum length in bytes. The default is 1,024.
 	MaxLength int
 
-	// AllowDash lets values begin with "-", which most programs take for an option.
+	// AllowDash permits values that begin with "-", which most programs parse as options.
 	AllowDash bool
 }
 
-// Param is a named value.
+// Param is a named argument.
 type Param struct {
 	Rule
 
 	Name string
 
-	// Flag goes in front of the value: as an argument of its own ("--format"), or as the beginning of the same one if it ends in "="
-	// ("--format="). Values without a flag come last, in the order of the params.
+	// Flag precedes the value: as a separate argument ("--format"), or as a prefix of the same
+	// argument if it ends in "=" ("--format="). Values without a flag come last, in the order of
+	// Params.
 	Flag string
 
-	// Required has tasks without the value archived.
+	// Required archives tasks that lack the value.
 	Required bool
 }
 
-// List are values without names.
+// List holds positional arguments.
 type List struct {
 	Rule
 
-	// Max is how many there may be. Default: 32.
+	// Max is the maximum number of values. The default is 32.
 	Max int
 }
 
 func (r *Rule) check(p *problems, at string) {
 	if r.Pattern == "" && len(r.Allowed) == 0 {
-		p.add(at+"pattern", "neither pattern nor allowed says what is let through: a value could name any file, or be anything else that the program minds")
+		p.add(at+"pattern", "pattern or allowed is required: otherwise tasks could pass any value, such as the path of any file")
 	}
 	if _, err := compile(r.Pattern); err != nil {
-		p.add(at+"pattern", "it is no regular expression: %v", err)
+		p.add(at+"pattern", "not a regular expression: %v", err)
 	}
 	if r.MaxLength < 0 || r.MaxLength > maxArgument {
-		p.add(at+"max_length", "it must be from 1 to %d", maxArgument)
+		p.add(at+"max_length", "must be from 1 to %d", maxArgument)
 	}
 	for _, value := range r.Allowed {
 		if strings.ContainsRune(value, 0) {
-			p.add(at+"allowed", "a value contains a NUL byte, which ends an argument")
+			p.add(at+"allowed", "must not contain NUL bytes")
 		}
 	}
 }
 
-// compile makes an expression that matches only whole values.
+// compile returns an expression that matches only whole values.
 func compile(pattern string) (*regexp.Regexp, error) {
 	if _, err := regexp.Compile(pattern); err != nil {
-		return nil, err // before the brackets, which could close one of its own
+		return nil, err // without the added parentheses, which could make it valid
 	}
 	return regexp.Compile(`\A(?:` + pattern + `)\z`)
 }
 
-// gate is a Rule at work.
+// gate enforces a Rule.
 type gate struct {
 	Rule
 
-	whole *regexp.Regexp // nil: none
+	whole *regexp.Regexp // nil without a pattern
 }
 
 func newGate(r Rule) gate {
 	g := gate{Rule: r}
 	if r.Pattern != "" {
-		g.whole, _ = compile(r.Pattern) // check has passed it
+		g.whole, _ = compile(r.Pattern) // validated by check
 	}
 	g.MaxLength = or(g.MaxLength, 1024)
 	return g
 }
 
-// admit tells why a value is not let through. The value itself is not told: it may be long, or a secret.
+// admit returns an error if a value is not permitted. The error does not contain the value, which
+// may be long or secret.
 func (g *gate) admit(value string) error {
 	switch {
 	case len(value) > g.MaxLength:
-		return fmt.Errorf("it has %d bytes: at most %d are let through", len(value), g.MaxLength)
+		return fmt.Errorf("%d bytes exceed the limit of %d", len(value), g.MaxLength)
 	case strings.ContainsRune(value, 0):
-		return errors.New("it contains a NUL byte")
+		return errors.New("contains a NUL byte")
 	case strings.HasPrefix(value, "-") && !g.AllowDash:
-		return errors.New(`it begins with "-"`)
+		return errors.New(`begins with "-"`)
 	case len(g.Allowed) > 0 && !slices.Contains(g.Allowed, value):
-		return errors.New("it is not among the allowed values")
+		return errors.New("not an allowed value")
 	case g.whole != nil && !g.whole.MatchString(value):
-		return errors.New("it does not match the pattern")
+		return errors.New("does not match the pattern")
 	}
 	return nil
 }
 
-// maxArgumentsPayload is the longest payload that arguments are read from, in bytes.
+// maxArgumentsPayload is the maximum size in bytes of a payload that is parsed for arguments.
 const maxArgumentsPayload = 1 << 20
 
-// arguments makes the arguments of a payload.
+// arguments returns the arguments of the program for a payload.
 func (c *command) arguments(payload []byte) ([]string, error) {
 	args := slices.Clone(c.Args)
 	if c.List == nil && len(c.Params) == 0 {
 		return args, nil
 	}
 	if len(payload) > maxArgumentsPayload {
-		return nil, fmt.Errorf("the payload has %d bytes: at most %d may hold arguments", len(payload), maxArgumentsPayload)
+		return nil, fmt.Errorf("the payload has %d bytes: the limit for arguments is %d", len(payload), maxArgumentsPayload)
 	}
 	values, err := object(payload)
 	if err != nil {
@@ -139,7 +141,7 @@ func (c *command) arguments(payload []byte) ([]string, error) {
 	return append(args, last...), nil
 }
 
-// object reads a payload that is a JSON object. None at all, and null, are an empty one.
+// object parses a payload that is a JSON object. An empty payload and null are empty objects.
 func object(payload []byte) (map[string]any, error) {
 	if !utf8.Valid(payload) {
 		return nil, errors.New("the payload is not UTF-8")
@@ -151,15 +153,15 @@ func object(payload []byte) (map[string]any, error) {
 	dec.UseNumber()
 	var values map[string]any
 	if err := dec.Decode(&values); err != nil {
-		return nil, errors.New("the payload is no JSON object")
+		return nil, errors.New("the payload is not a JSON object")
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the payload goes on after its JSON object")
+		return nil, errors.New("the payload has data after its JSON object")
 	}
 	return values, nil
 }
 
-// text is the text of a single value.
+// text returns the text of a scalar value.
 func text(value any) (string, error) {
 	switch v := value.(type) {
 	case string:
@@ -169,14 +171,14 @@ func text(value any) (string, error) {
 	case bool:
 		return fmt.Sprint(v), nil
 	default:
-		return "", errors.New("it is neither a string nor a number, true or false")
+		return "", errors.New("must be a string, number or boolean")
 	}
 }
 
 func (c *command) fromList(values map[string]any) ([]string, error) {
 	for key := range values {
 		if key != "args" {
-			return nil, fmt.Errorf("the payload has the key %.50q: only \"args\" is known", key)
+			return nil, fmt.Errorf("unknown key %.50q in the payload: only \"args\" is allowed", key)
 		}
 	}
 	given, ok := values["args"]
@@ -185,10 +187,10 @@ func (c *command) fromList(values map[string]any) ([]string, error) {
 	}
 	list, ok := given.([]any)
 	if !ok {
-		return nil, errors.New("args: it is no list")
+		return nil, errors.New("args: must be an array")
 	}
 	if most := or(c.List.Max, 32); len(list) > most {
-		return nil, fmt.Errorf("args: there are %d: at most %d are let through", len(list), most)
+		return nil, fmt.Errorf("args: %d values exceed the limit of %d", len(list), most)
 	}
 	var args []string
 	for i, value := range list {
@@ -212,7 +214,7 @@ func (c *command) fromParams(args []string, values map[string]any) (flagged, las
 		delete(values, param.Name)
 		if !ok || value == nil {
 			if param.Required {
-				return nil, nil, fmt.Errorf("%s: it is missing in the payload", param.Name)
+				return nil, nil, fmt.Errorf("%s: missing in the payload", param.Name)
 			}
 			continue
 		}
@@ -233,7 +235,7 @@ func (c *command) fromParams(args []string, values map[string]any) (flagged, las
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		return nil, nil, fmt.Errorf("the payload has the key %.50q, which is no param", key)
+		return nil, nil, fmt.Errorf("unknown key %.50q in the payload", key)
 	}
 	return flagged, last, nil
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// script writes a shell script, and returns its path. The tests' commands are scripts; what the service runs of a task never is.
+// script writes a shell script and returns its path. Tests run scripts as commands; the service
+// never runs data from tasks in a shell.
 func script(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.sh")
@@ -32,15 +33,15 @@ func script(t *testing.T, text string) string {
 // printArgs prints each argument in brackets.
 const printArgs = `for a in "$@"; do printf '[%s]' "$a"; done`
 
-// anything lets every value of one line through.
+// anything permits every value without line breaks.
 var anything = Rule{Pattern: `.*`}
 
-func one(t *testing.T, c Command) *site {
+func one(t *testing.T, c Command) *env {
 	t.Helper()
-	return newSite(t, Config{Commands: map[string]Command{"cmd": c}})
+	return newEnv(t, Config{Commands: map[string]Command{"cmd": c}})
 }
 
-// What a shell would take for its own arrives as it is.
+// Shell metacharacters are passed unchanged.
 func TestMetacharacters(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -52,28 +53,28 @@ func TestMetacharacters(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", info.Result, want)
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("there is %v", left)
+		t.Errorf("files created: %v", left)
 	}
 }
 
-func TestListRefuses(t *testing.T) {
+func TestListRejectsInvalidValues(t *testing.T) {
 	t.Parallel()
 	ran := filepath.Join(t.TempDir(), "ran")
 	s := one(t, Command{Path: script(t, "touch "+ran), List: &List{Rule: Rule{Pattern: `[a-z=/.-]+|x`, MaxLength: 10}, Max: 3}})
 	for payload, want := range map[string]string{
-		`{"args":["--output=/etc"]}`:              "args[0]: it has 13 bytes",
-		`{"args":["a","-rf"]}`:                    `args[1]: it begins with "-"`,
+		`{"args":["--output=/etc"]}`:              "args[0]: 13 bytes exceed",
+		`{"args":["a","-rf"]}`:                    `args[1]: begins with "-"`,
 		`{"args":["a\u0000b"]}`:                   "NUL",
 		`{"args":["a\nb"]}`:                       "does not match",
 		`{"args":["x; rm"]}`:                      "does not match",
 		`{"args":["a\n"]}`:                        "does not match",
-		`{"args":["a","b","c","d"]}`:              "at most 3",
-		`{"args":[["a"]]}`:                        "neither a string",
-		`{"args":[null]}`:                         "neither a string",
-		`{"args":"a"}`:                            "no list",
+		`{"args":["a","b","c","d"]}`:              "limit of 3",
+		`{"args":[["a"]]}`:                        "must be a string",
+		`{"args":[null]}`:                         "must be a string",
+		`{"args":"a"}`:                            "must be an array",
 		`{"args":["a"],"env":{"LD_PRELOAD":"x"}}`: `key "env"`,
-		`["a"]`:                  "no JSON object",
-		`{"args":["a"]} x`:       "goes on",
+		`["a"]`:                  "not a JSON object",
+		`{"args":["a"]} x`:       "data after",
 		"{\"args\":[\"a\xff\"]}": "UTF-8",
 		`{"args":["` + strings.Repeat("a", 2<<20) + `"]}`: "the payload has",
 		`{"args":[-5]}`: `begins with "-"`,
@@ -105,18 +106,18 @@ func TestParams(t *testing.T) {
 		}
 	}
 	for payload, want := range map[string]string{
-		``:                                    "file: it is missing",
-		`{"file":"x.pdf","format":"a6"}`:      "format: it is not among",
-		`{"file":"x.pdf","FORMAT":"a4"}`:      "no param",
-		`{"file":"../x.pdf"}`:                 "file: it does not match",
-		`{"file":"x.pdf\n--exec=evil"}`:       "file: it does not match",
-		`{"file":"x.pdf","scale":"1 --evil"}`: "scale: it does not match",
+		``:                                    "file: missing",
+		`{"file":"x.pdf","format":"a6"}`:      "format: not an allowed value",
+		`{"file":"x.pdf","FORMAT":"a4"}`:      `unknown key "FORMAT"`,
+		`{"file":"../x.pdf"}`:                 "file: does not match",
+		`{"file":"x.pdf\n--exec=evil"}`:       "file: does not match",
+		`{"file":"x.pdf","scale":"1 --evil"}`: "scale: does not match",
 	} {
 		expect(t, s.run("cmd", payload), asynq.TaskStateArchived, want)
 	}
 }
 
-// The command sees nothing of the service's environment, and what tasks bring gets into it only encoded.
+// The command inherits no variables of the service, and values from tasks are escaped.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("SERVICE_SECRET", "do not tell")
 	s := one(t, Command{Path: "/usr/bin/env", Env: map[string]string{"MINE": "a b"}})
@@ -128,7 +129,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// A program gets no open files of the service, besides its three.
+// A program inherits no open files of the service except the standard three.
 func TestOpenFiles(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
@@ -142,7 +143,7 @@ func TestOpenFiles(t *testing.T) {
 
 func TestStdin(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, Config{Commands: map[string]Command{
+	s := newEnv(t, Config{Commands: map[string]Command{
 		"cat":    {Path: "/bin/cat", Stdin: true},
 		"none":   {Path: "/bin/cat"},
 		"ignore": {Path: "/bin/echo", Args: []string{"done"}, Stdin: true},
@@ -153,7 +154,7 @@ func TestStdin(t *testing.T) {
 	if info := s.run("none", "x"); info.State != asynq.TaskStateCompleted || len(info.Result) > 0 {
 		t.Errorf("got %q", info.Result)
 	}
-	info := s.run("ignore", strings.Repeat("x", 1<<20)) // more than the pipe takes
+	info := s.run("ignore", strings.Repeat("x", 1<<20)) // exceeds the pipe buffer
 	if expect(t, info, asynq.TaskStateCompleted, ""); string(info.Result) != "done\n" {
 		t.Errorf("got %q", info.Result)
 	}
@@ -165,7 +166,7 @@ func TestExitCodes(t *testing.T) {
 	exit := func(e Exit) Command {
 		return Command{Path: path, List: &List{Rule: Rule{Pattern: "[0-9]+"}}, Exit: e}
 	}
-	s := newSite(t, Config{Commands: map[string]Command{
+	s := newEnv(t, Config{Commands: map[string]Command{
 		"usual":  exit(Exit{}),
 		"listed": exit(Exit{Done: []int{3}, Archive: []int{0, 64}, Retry: []int{75}}),
 		"strict": exit(Exit{Retry: []int{75}, ArchiveOthers: true}),
@@ -182,7 +183,7 @@ func TestExitCodes(t *testing.T) {
 		{"usual", "0", done, ""}, {"usual", "1", retry, "run.sh: exit status 1: oops"},
 		{"listed", "3", done, ""}, {"listed", "0", archived, "exit status 0"}, {"listed", "64", archived, "64"}, {"listed", "75", retry, "75"}, {"listed", "1", retry, "1"},
 		{"strict", "75", retry, "75"}, {"strict", "1", archived, "1"}, {"strict", "0", done, ""},
-		{"all", "0", done, ""}, {"signal", "", retry, "killed"}, {"none", "", retry, "did not start"},
+		{"all", "0", done, ""}, {"signal", "", retry, "killed"}, {"none", "", retry, "cannot start"},
 	} {
 		payload := `{"args":[` + c.code + `]}`
 		info := s.run(c.typename, payload)
@@ -194,35 +195,39 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// Output without an end is read, and bounded, until the time is over.
+// startTime is the timeout of programs that must have printed something before. It is as long as a
+// busy machine may take to start some processes.
+const startTime = 3 * time.Second
+
+// Endless output is read and truncated until the timeout.
 func TestEndlessOutput(t *testing.T) {
 	t.Parallel()
-	s := one(t, Command{Path: script(t, "echo begin; yes"), Timeout: 300 * time.Millisecond, MaxOutput: 1000})
+	s := one(t, Command{Path: script(t, "echo begin; yes"), Timeout: startTime, MaxOutput: 1000})
 	info := s.run("cmd", "")
-	expect(t, info, asynq.TaskStateRetry, "not done within 300ms")
-	if text := string(info.Result); !strings.HasPrefix(text, "begin\ny\n") || !strings.Contains(text, "bytes left out]") || len(text) > 1100 {
+	expect(t, info, asynq.TaskStateRetry, "not finished within "+startTime.String())
+	if text := string(info.Result); !strings.HasPrefix(text, "begin\ny\n") || !strings.Contains(text, "bytes omitted]") || len(text) > 1100 {
 		t.Errorf("the result has %d bytes: %.100q", len(text), text)
 	}
 }
 
-// gone waits until no process has a number.
+// gone waits until a process has ended.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-ticker.C {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); <-ticker.C {
 		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			return
 		}
-		// What lost its parent may wait for somebody to ask how it ended.
+		// An orphan may remain as a zombie until it is reaped.
 		if state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil && strings.Contains(string(state), ") Z ") {
 			return
 		}
 	}
-	t.Errorf("process %d is still there", pid)
+	t.Errorf("process %d is still running", pid)
 }
 
-// pids reads numbers that a command writes to a pipe, whose path is its argument.
+// pids reads process IDs that a command writes to a pipe, whose path is its argument.
 type pids struct {
 	path string
 	from *bufio.Scanner
@@ -239,7 +244,7 @@ func newPids(t *testing.T) *pids {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	_ = f.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = f.SetReadDeadline(time.Now().Add(2 * timeout))
 	return &pids{path: path, from: bufio.NewScanner(f)}
 }
 
@@ -255,8 +260,8 @@ func (p *pids) next(t *testing.T) int {
 	return pid
 }
 
-// A canceled task ends with its grandchildren, those that ignore SIGTERM too.
-func TestCancelEndsTheGroup(t *testing.T) {
+// Cancellation ends the whole process group, including processes that ignore SIGTERM.
+func TestCancelEndsProcessGroup(t *testing.T) {
 	t.Parallel()
 	p := newPids(t)
 	s := one(t, Command{Grace: 100 * time.Millisecond, Args: []string{p.path}, Path: script(t, `
@@ -274,8 +279,8 @@ func TestCancelEndsTheGroup(t *testing.T) {
 	gone(t, second)
 }
 
-// A program that ends in order on SIGTERM has the time for it.
-func TestTermComesFirst(t *testing.T) {
+// A program has the grace period to handle SIGTERM.
+func TestGracePeriod(t *testing.T) {
 	t.Parallel()
 	p := newPids(t)
 	s := one(t, Command{Grace: 20 * time.Second, Args: []string{p.path}, Path: script(t, `
@@ -293,20 +298,20 @@ func TestTermComesFirst(t *testing.T) {
 	}
 }
 
-// Work that was broken off is not done, even if the program says so.
-func TestStoppedIsNotDone(t *testing.T) {
+// A stopped program has not succeeded, whatever its exit code.
+func TestStoppedProgramIsRetried(t *testing.T) {
 	t.Parallel()
 	const path, wait = "echo half; trap 'exit %d' TERM; echo $$ >>\"$1\"; ", "while :; do sleep 0.02; done"
 	p := newPids(t)
 	args := []string{p.path}
-	said := strings.Replace(path, "%d", "0", 1) + wait
-	s := newSite(t, Config{Commands: map[string]Command{
-		"late":     {Args: args, Path: script(t, said), Timeout: 300 * time.Millisecond},
-		"canceled": {Args: args, Path: script(t, said)},
+	exits0 := strings.Replace(path, "%d", "0", 1) + wait
+	s := newEnv(t, Config{Commands: map[string]Command{
+		"late":     {Args: args, Path: script(t, exits0), Timeout: startTime},
+		"canceled": {Args: args, Path: script(t, exits0)},
 		"listed":   {Args: args, Path: script(t, strings.Replace(path, "%d", "3", 1)+"echo why >&2; "+wait), Exit: Exit{Done: []int{3}}},
 	}})
 	for typename, want := range map[string]string{
-		"late": "run.sh was stopped: it was not done within 300ms (exit status 0): half", "canceled": "(exit status 0): half", "listed": "(exit status 3): half  why",
+		"late": "run.sh was stopped: not finished within " + startTime.String() + " (exit status 0): half", "canceled": "(exit status 0): half", "listed": "(exit status 3): half  why",
 	} {
 		info := s.enqueue(typename, "")
 		p.next(t)
@@ -322,8 +327,8 @@ func TestStoppedIsNotDone(t *testing.T) {
 	}
 }
 
-// What a program leaves behind ends with it, and does not keep its task waiting.
-func TestNothingIsLeftBehind(t *testing.T) {
+// Background processes of a program end with it and do not delay its task.
+func TestBackgroundProcessesEnd(t *testing.T) {
 	t.Parallel()
 	p := newPids(t)
 	s := one(t, Command{Args: []string{p.path}, Path: script(t, `sleep 1000 & echo $! >>"$1"; echo done`)})
@@ -334,17 +339,17 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	gone(t, p.next(t))
 }
 
-// Processes that go on making others end all the same.
+// Processes that keep forking end, too.
 func TestForkBomb(t *testing.T) {
 	t.Parallel()
 	p := newPids(t)
-	// It is kept small by its depth, and would go on for as long as nobody ended it.
-	s := one(t, Command{Timeout: 500 * time.Millisecond, Grace: 50 * time.Millisecond, Args: []string{p.path, "0"}, Path: script(t, `
+	// The depth limits its size. It would never end by itself.
+	s := one(t, Command{Timeout: startTime, Grace: 50 * time.Millisecond, Args: []string{p.path, "0"}, Path: script(t, `
 		trap "" TERM
 		echo $$ >>"$1"
-		[ "$2" -ge 4 ] || { "$0" "$1" $(($2+1)) & "$0" "$1" $(($2+1)) & }
+		[ "$2" -ge 3 ] || { "$0" "$1" $(($2+1)) & "$0" "$1" $(($2+1)) & }
 		while :; do sleep 0.1 & wait; done`)})
-	expect(t, s.run("cmd", ""), asynq.TaskStateRetry, "not done within")
+	expect(t, s.run("cmd", ""), asynq.TaskStateRetry, "not finished within")
 	for range 5 {
 		gone(t, p.next(t))
 	}
@@ -352,16 +357,16 @@ func TestForkBomb(t *testing.T) {
 
 func TestUser(t *testing.T) {
 	t.Parallel()
-	if _, err := New(Config{Commands: map[string]Command{"x": {Path: "/bin/id", User: "nobody-at-all"}}}, quiet); err == nil {
-		t.Error("an unknown user is taken")
+	if _, err := New(Config{Commands: map[string]Command{"x": {Path: "/bin/id", User: "no-such-user"}}}, quiet); err == nil {
+		t.Error("an unknown user is accepted")
 	}
-	nobody, err := user.Lookup("nobody")
+	account, err := user.Lookup("nobody")
 	if err != nil || os.Getuid() != 0 {
-		return // there is nobody, or no way to become it
+		return // the user does not exist, or switching to it is not permitted
 	}
 	s := one(t, Command{Path: "/usr/bin/id", Args: []string{"-u"}, User: "nobody"})
-	if info := s.run("cmd", ""); string(info.Result) != nobody.Uid+"\n" {
-		t.Errorf("ran as %q, want %q: %s", info.Result, nobody.Uid, info.LastErr)
+	if info := s.run("cmd", ""); string(info.Result) != account.Uid+"\n" {
+		t.Errorf("ran as %q, want %q: %s", info.Result, account.Uid, info.LastErr)
 	}
 }
 
@@ -402,7 +407,7 @@ func TestCommandCheck(t *testing.T) {
 	}
 	both := Config{Commands: map[string]Command{"x": {Path: path}}, Endpoints: map[string]Endpoint{"x": {URL: "https://x"}}}
 	if _, err := New(both, quiet); err == nil {
-		t.Error("a type may be both")
+		t.Error("a type that is both was accepted")
 	}
 }
 
@@ -410,10 +415,10 @@ func TestUnknownType(t *testing.T) {
 	t.Parallel()
 	s := one(t, Command{Path: "/bin/echo"})
 	s.queues["other"] = "cmd"
-	expect(t, s.run("other", ""), asynq.TaskStateRetry, `no tasks of type "other"`)
+	expect(t, s.run("other", ""), asynq.TaskStateRetry, `task type "other" is not hosted`)
 }
 
-// No program starts for a task that was canceled before.
+// No program starts for a task that is already canceled.
 func TestCanceledBefore(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())

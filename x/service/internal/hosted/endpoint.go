@@ -11,51 +11,55 @@ import (
 	"time"
 )
 
-// HTTP is what holds for all endpoints.
+// HTTP holds the settings of all endpoints.
 type HTTP struct {
-	// AllowHosts are the hosts that requests may go to, redirects included: "api.example.com" for the usual ports, "api.example.com:8443",
-	// "*.example.com" for all hosts below. Nil: the hosts of the endpoints, each with its port.
+	// AllowHosts lists the hosts that requests and redirects may go to: "api.example.com" on the
+	// default ports, "api.example.com:8443", or "*.example.com" for all subdomains. If nil, the
+	// hosts and ports of the endpoints are allowed.
 	AllowHosts []string
 
-	// AllowNetworks are networks that are private, of this host, or otherwise not public, and may be connected to all the same.
+	// AllowNetworks lists private, local or otherwise non-public networks that may be connected to.
 	AllowNetworks []netip.Prefix
 
-	// CAFile is a PEM file of authorities to trust in place of the system's.
+	// CAFile is a PEM file with certificate authorities that replace those of the system.
 	CAFile string
 
-	resolver *net.Resolver // nil: the system's
+	resolver *net.Resolver // nil means the system's
 }
 
-// Endpoint is what tasks of one type are posted to.
+// Endpoint configures where tasks of one type are posted to.
 type Endpoint struct {
-	Queue string // of the tasks; empty: the type
+	Queue string // queue of the tasks; the type if empty
 
-	// URL that gets the payload as the body of a POST.
+	// URL receives the payload as the body of a POST request.
 	URL string
 
-	// Secrets that requests are signed with, each of at least 16 bytes: one signature for each, so that a new one can be introduced.
+	// Secrets sign the requests, each at least 16 bytes: one signature per secret, so that secrets
+	// can be rotated.
 	Secrets []string
 
-	// Headers of each request.
+	// Headers are added to each request.
 	Headers map[string]string
 
-	// Timeout of one request, its redirects and its answer included. Default: 30 s.
+	// Timeout of one request, including redirects and the response. The default is 30 seconds.
 	Timeout time.Duration
 
-	// MaxResponse is how many bytes of an answer are kept as the result. Default: 64 KiB.
+	// MaxResponse is the size of the stored result in bytes; the rest of a response is discarded.
+	// The default is 64 KiB.
 	MaxResponse int
 
-	// MaxRedirects is how many redirects are followed. Only 307 and 308 are. Default: none.
+	// MaxRedirects is the maximum number of redirects. Only 307 and 308 are followed. The default
+	// is 0.
 	MaxRedirects int
 
-	// RetryClientErrors has tasks tried again that were answered with a 4xx, other than 408, 425 and 429, after which they are anyway.
-	// Otherwise they are archived.
+	// RetryClientErrors retries tasks after a 4xx response. Otherwise they are archived, except
+	// after 408, 425 and 429, which are always retried.
 	RetryClientErrors bool
 
-	// SnoozeWhenBusy lets the attempt not count after a 429 or 503 with a Retry-After.
+	// SnoozeWhenBusy does not count the attempt after a 429 or 503 with Retry-After.
 	SnoozeWhenBusy bool
 
-	// MaxRetryAfter is the longest Retry-After that is honoured: a longer one counts as that. Default: 1 h.
+	// MaxRetryAfter limits Retry-After. The default is one hour.
 	MaxRetryAfter time.Duration
 }
 
@@ -65,12 +69,12 @@ const (
 	maxMaxRedirects = 10
 )
 
-// Check tells all that is wrong.
+// Check returns all problems of the configuration.
 func (h *HTTP) Check() []Problem {
 	var p problems
 	for i, host := range h.AllowHosts {
 		if !hostPattern.MatchString(host) {
-			p.add(index("allow_hosts", i), "%q is no host: write host, host:port, or *.domain", host)
+			p.add(index("allow_hosts", i), "%q is not a host: use host, host:port or *.domain", host)
 		}
 	}
 	return p
@@ -80,28 +84,28 @@ var hostPattern = regexp.MustCompile(`^(?:(?:\*\.)?[A-Za-z0-9_](?:[A-Za-z0-9_.-]
 
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
-// headersOfOurs are set by the service, or by the protocol.
-var headersOfOurs = []string{
+// reservedHeaders are reserved for the service and the protocol.
+var reservedHeaders = []string{
 	"Host", "Content-Length", "Transfer-Encoding", "Connection", "Trailer", "Upgrade", "Idempotency-Key",
 	"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature",
 }
 
-// Check tells all that is wrong.
+// Check returns all problems of the configuration.
 func (e *Endpoint) Check() []Problem {
 	var p problems
 	switch u, err := url.Parse(e.URL); {
 	case e.URL == "":
-		p.add("url", "it is missing: say where to post the tasks to")
+		p.add("url", "the URL is missing: set it to the address that receives the tasks")
 	case err != nil:
-		p.add("url", "it is no URL: write https://host/path")
+		p.add("url", "not a URL: use https://host/path")
 	case u.Scheme != "https" && u.Scheme != "http":
-		p.add("url", "its scheme is %q: it must be https, or http", u.Scheme)
+		p.add("url", "the scheme %q is not supported: use https or http", u.Scheme)
 	case u.Hostname() == "" || !hostPattern.MatchString(u.Host) || strings.Contains(u.Host, "*"):
-		p.add("url", "it names no host: write https://host/path")
+		p.add("url", "the host is missing or invalid: use https://host/path")
 	case u.User != nil:
-		p.add("url", "it holds a user: send an Authorization header by headers")
+		p.add("url", "must not contain a user: set an Authorization header under headers")
 	case u.Fragment != "":
-		p.add("url", "it has a fragment, which no server sees: leave out the # and what follows it")
+		p.add("url", "must not have a fragment: remove # and the rest")
 	}
 	for i, secret := range e.Secrets {
 		key, err := signingKey(secret)
@@ -111,37 +115,37 @@ func (e *Endpoint) Check() []Problem {
 		}
 		switch {
 		case err != nil:
-			p.add(field, "after %s it must be Base64: leave the prefix out if the secret is plain text", secretPrefix)
+			p.add(field, "must be Base64 after %s: remove the prefix if the secret is plain text", secretPrefix)
 		case len(key) < minSecret:
-			p.add(field, "it is shorter than %d bytes: make one with openssl rand -hex 24", minSecret)
+			p.add(field, "shorter than %d bytes: create one with openssl rand -hex 24", minSecret)
 		}
 	}
 	for name, value := range e.Headers {
 		switch canonical := http.CanonicalHeaderKey(name); {
 		case !headerName.MatchString(name):
-			p.add("headers", "%q is no name of a header", name)
-		case slices.Contains(headersOfOurs, canonical) || strings.HasPrefix(canonical, "Asynq-"):
-			p.add("headers", "%s is set by the service: leave it out", name)
+			p.add("headers", "%q is not a valid header name", name)
+		case slices.Contains(reservedHeaders, canonical) || strings.HasPrefix(canonical, "Asynq-"):
+			p.add("headers", "%s is set by the service: remove it", name)
 		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-			p.add("headers", "the value of %s has characters that no header takes", name)
+			p.add("headers", "the value of %s contains control characters", name)
 		}
 	}
 	if e.Timeout < 0 {
-		p.add("timeout", "it is less than zero")
+		p.add("timeout", "must not be negative")
 	}
 	if e.MaxResponse < 0 || e.MaxResponse > maxMaxResponse {
-		p.add("max_response", "it must be from 0 to 8MiB")
+		p.add("max_response", "must be from 0 to 8MiB")
 	}
 	if e.MaxRedirects < 0 || e.MaxRedirects > maxMaxRedirects {
-		p.add("max_redirects", "it must be from 0 to %d", maxMaxRedirects)
+		p.add("max_redirects", "must be from 0 to %d", maxMaxRedirects)
 	}
 	if e.MaxRetryAfter < 0 {
-		p.add("max_retry_after", "it is less than zero")
+		p.add("max_retry_after", "must not be negative")
 	}
 	return p
 }
 
-// hostPort is what a URL leads to, in lower case and with its port.
+// hostPort returns the host of a URL in lower case, and its port or the default of its scheme.
 func hostPort(u *url.URL) (host, port string) {
 	host, port = strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()
 	if port == "" {
@@ -150,14 +154,14 @@ func hostPort(u *url.URL) (host, port string) {
 	return host, port
 }
 
-// Admits reports whether requests may go to a URL: its host is in AllowHosts, with this port.
-func (h *HTTP) Admits(u *url.URL) bool {
+// AllowsURL reports whether AllowHosts permits a URL.
+func (h *HTTP) AllowsURL(u *url.URL) bool {
 	host, port := hostPort(u)
 	if strings.Contains(host, "%") {
-		return false // an address with a zone, which could end like a name
+		return false // an address with a zone, whose end may look like a name
 	}
 	for _, pattern := range h.AllowHosts {
-		// A pattern is parsed as a URL of the same scheme, so that the usual port is the scheme's.
+		// Parse the pattern as a URL of the same scheme to get the default port.
 		want, wantPort := hostPort(&url.URL{Scheme: u.Scheme, Host: pattern})
 		if wantPort != port {
 			continue

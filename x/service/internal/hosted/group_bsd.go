@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// dieWithParent does nothing: the kernel has nothing like it.
+// dieWithParent is a no-op: only Linux supports it.
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// reap waits until a program has ended, and calls cleanUp then. For a moment its number is free.
+// reap waits until a program has ended, then calls cleanUp. The PID may be reused in between.
 func reap(cmd *exec.Cmd, cleanUp func()) error {
 	defer cleanUp()
 	return cmd.Wait()
 }
 
-// shutFiles does nothing: there is no call for it.
-func shutFiles() {}
+// closeInheritedFiles is a no-op: only Linux supports it.
+func closeInheritedFiles() {}

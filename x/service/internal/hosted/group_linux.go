@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dieWithParent has the kernel kill the program when the service dies, however it does.
+// dieWithParent makes the kernel kill the program when the service dies.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// reap waits until a program has ended, and calls cleanUp before its number can be that of another one.
+// reap waits until a program has ended, and calls cleanUp before the PID can be reused.
 func reap(cmd *exec.Cmd, cleanUp func()) error {
 	for {
 		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -25,8 +25,9 @@ func reap(cmd *exec.Cmd, cleanUp func()) error {
 	return cmd.Wait()
 }
 
-// shutFiles keeps files from programs that the service itself was started with, and does not know of. Those that it opens, no program gets.
-var shutFiles = sync.OnceFunc(func() {
-	// Kernels before 5.11 cannot: there, a program gets what whoever starts the service leaves open.
+// closeInheritedFiles marks files that the service inherited as close-on-exec. Files that the
+// service opens are so already.
+var closeInheritedFiles = sync.OnceFunc(func() {
+	// Kernels before 5.11 do not support it: programs inherit the files there.
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 })

@@ -12,14 +12,14 @@ import (
 const supported = false
 
 var (
-	errStdin       = errors.New("the input was not read")
-	errUnsupported = errors.New("commands need Linux or another Unix")
+	errStdin       = errors.New("input not read")
+	errUnsupported = errors.New("commands require Linux or another Unix")
 )
 
-// credential is whom a program runs as.
+// credential is the user that a program runs as.
 type credential struct{}
 
-func lookUp(string) (*credential, error) { return nil, errUnsupported }
+func lookupUser(string) (*credential, error) { return nil, errUnsupported }
 
 func runGroup(context.Context, *exec.Cmd, *credential, time.Duration) (bool, error) {
 	return false, errUnsupported

@@ -16,18 +16,18 @@ import (
 
 const supported = true
 
-// errStdin is what a program leaves behind that did not read all of its input.
+// errStdin is the error of a program that ends without reading all of its input.
 var errStdin error = syscall.EPIPE
 
-// credential is whom a program runs as.
+// credential is the user that a program runs as.
 type credential = syscall.Credential
 
-// lookUp finds a user, by name or number.
-func lookUp(name string) (*credential, error) {
+// lookupUser finds a user by name or ID.
+func lookupUser(name string) (*credential, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
 		if u, err = user.LookupId(name); err != nil {
-			return nil, fmt.Errorf("there is no user %q on this machine", name)
+			return nil, fmt.Errorf("user %q does not exist on this machine", name)
 		}
 	}
 	c := new(credential)
@@ -43,7 +43,7 @@ func lookUp(name string) (*credential, error) {
 	}
 	groups, err := u.GroupIds()
 	if err != nil {
-		return nil, fmt.Errorf("the groups of the user %q: %w", name, err)
+		return nil, fmt.Errorf("cannot read the groups of user %q: %w", name, err)
 	}
 	for _, text := range groups {
 		n, err := strconv.ParseUint(text, 10, 32)
@@ -55,16 +55,17 @@ func lookUp(name string) (*credential, error) {
 	return c, nil
 }
 
-// runGroup runs a program in a process group of its own, which ends with it: whatever the program started and left behind is killed. When
-// ctx ends, the group gets a SIGTERM, and a SIGKILL after the grace: then stopped is true, however the program ended.
+// runGroup runs a program in its own process group. When the program ends, all remaining processes
+// of the group are killed. When ctx is done, the group receives SIGTERM, and SIGKILL after the
+// grace period; stopped is then true, however the program ends.
 func runGroup(ctx context.Context, cmd *exec.Cmd, as *credential, grace time.Duration) (stopped bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	shutFiles()
+	closeInheritedFiles()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: as}
 	dieWithParent(cmd.SysProcAttr)
-	// The kernel takes the end of the thread that started the program for the end of its parent.
+	// Pdeathsig refers to the thread that started the program, so the thread must live.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
@@ -80,7 +81,7 @@ func runGroup(ctx context.Context, cmd *exec.Cmd, as *credential, grace time.Dur
 		case <-ctx.Done():
 		}
 		select {
-		case <-ended: // it came first: what is done is done
+		case <-ended: // the program ended first
 			return
 		default:
 		}
@@ -97,7 +98,7 @@ func runGroup(ctx context.Context, cmd *exec.Cmd, as *credential, grace time.Dur
 	err = reap(cmd, func() {
 		close(ended)
 		killer.Wait()
-		_ = syscall.Kill(group, syscall.SIGKILL) // fails where nothing is left
+		_ = syscall.Kill(group, syscall.SIGKILL) // fails if no process is left
 	})
 	return stopped, err
 }

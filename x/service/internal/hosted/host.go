@@ -12,15 +12,17 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Settings are how a Host takes tasks.
+// Settings configures how a Host processes tasks.
 type Settings struct {
-	// Concurrency is how many tasks run at the same time.
+	// Concurrency is the maximum number of tasks that run at the same time.
 	Concurrency int
 
-	// Weights and Limits of the queues, as asynq.Config.Queues and QueueConcurrency. Without queues, nothing is taken.
-	Weights, Limits map[string]int
+	// Weights and Limits of the queues, as asynq.Config.Queues and QueueConfigs. Without queues,
+	// the host is idle.
+	Weights map[string]int
+	Limits  map[string]asynq.QueueConfig
 
-	// Grace is how long a handler may take to end when its task is stopped.
+	// Grace is how long a handler may keep running after its task is stopped.
 	Grace time.Duration
 }
 
@@ -28,7 +30,7 @@ func (s *Settings) equal(o *Settings) bool {
 	return s.Concurrency == o.Concurrency && maps.Equal(s.Weights, o.Weights) && maps.Equal(s.Limits, o.Limits) && s.Grace == o.Grace
 }
 
-// Grace is the longest time that a command of the configuration has after SIGTERM, and a little more.
+// Grace returns the longest grace period of the commands, plus five seconds.
 func (c *Config) Grace() time.Duration {
 	longest := time.Duration(0)
 	for _, cmd := range c.Commands {
@@ -37,7 +39,7 @@ func (c *Config) Grace() time.Duration {
 	return longest + 5*time.Second
 }
 
-// Host takes tasks and has a Set carry them out. It is safe for concurrent use.
+// Host runs a server that processes tasks with a Set. It is safe for concurrent use.
 type Host struct {
 	opt asynq.RedisConnOpt
 	log *slog.Logger
@@ -45,44 +47,44 @@ type Host struct {
 	mu       sync.Mutex
 	closed   bool
 	settings Settings
-	staff    *staff         // nil: nothing is hosted
-	former   sync.WaitGroup // servers whose last tasks are at work
-	working  sync.WaitGroup // handlers
-	patience context.Context
-	hurry    context.CancelFunc
+	current  *instance      // nil if nothing is hosted
+	replaced sync.WaitGroup // replaced servers that still have active tasks
+	active   sync.WaitGroup // active handlers
+	stopping context.Context
+	stop     context.CancelFunc
 }
 
-// staff is a server and what it carries out. What a former one takes while the next one starts, it does by its own set: the next one's
-// may not have the type any more.
-type staff struct {
+// instance is a server with its handlers. Tasks that a replaced server fetched run with its own
+// set, because the next set may not have their types.
+type instance struct {
 	server *asynq.Server
 	set    atomic.Pointer[Set]
 }
 
-// NewHost makes a host that takes nothing before Apply.
+// NewHost returns a host that is idle until Apply.
 func NewHost(opt asynq.RedisConnOpt, log *slog.Logger) *Host {
 	h := &Host{opt: opt, log: log}
-	h.patience, h.hurry = context.WithCancel(context.Background())
+	h.stopping, h.stop = context.WithCancel(context.Background())
 	return h
 }
 
-// Apply lets the host go by another configuration. Tasks at work end by the one that they began with; not one is stopped or lost. The
-// host closes the set, also where there is an error.
+// Apply replaces the configuration. Active tasks finish with the configuration that they started
+// with; none is stopped or lost. The host closes the set, also if Apply returns an error.
 func (h *Host) Apply(set *Set, s Settings) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		set.Close()
-		return errors.New("the host was shut down")
+		return errors.New("the host is shut down")
 	}
-	if h.staff != nil && h.settings.equal(&s) {
-		h.staff.set.Swap(set).Close()
+	if h.current != nil && h.settings.equal(&s) {
+		h.current.set.Swap(set).Close()
 		return nil
 	}
-	var next *staff
+	var next *instance
 	if len(s.Weights) > 0 {
-		next = &staff{server: asynq.NewServer(h.opt, asynq.Config{
-			Concurrency: s.Concurrency, Queues: s.Weights, QueueConcurrency: s.Limits, StuckGracePeriod: s.Grace,
+		next = &instance{server: asynq.NewServer(h.opt, asynq.Config{
+			Concurrency: s.Concurrency, Queues: s.Weights, QueueConfigs: s.Limits, StuckGracePeriod: s.Grace,
 			Logger: asynq.NewSlogLogger(h.log), LogLevel: asynq.InfoLevel,
 		})}
 		next.set.Store(set)
@@ -93,28 +95,29 @@ func (h *Host) Apply(set *Set, s Settings) error {
 	} else {
 		set.Close()
 	}
-	if before := h.staff; before != nil {
+	if before := h.current; before != nil {
 		before.server.Stop()
-		h.former.Go(func() {
-			if err := before.server.ShutdownContext(h.patience); err != nil {
-				h.log.Warn("hosted tasks of the former configuration did not end in order", "error", err)
+		h.replaced.Go(func() {
+			if err := before.server.ShutdownContext(h.stopping); err != nil {
+				h.log.Warn("hosted tasks of the previous configuration: shutdown incomplete", "error", err)
 			}
 			before.set.Load().Close()
 		})
 	}
-	h.staff, h.settings = next, s
+	h.current, h.settings = next, s
 	return nil
 }
 
-func (h *Host) handler(by *staff) asynq.Handler {
+func (h *Host) handler(by *instance) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
-		h.working.Add(1)
-		defer h.working.Done()
+		h.active.Add(1)
+		defer h.active.Done()
 		return by.set.Load().ProcessTask(ctx, t)
 	})
 }
 
-// Shutdown takes no more tasks, and waits for those at work until ctx ends. The rest is stopped, and goes back to the front of its queue.
+// Shutdown stops fetching tasks and waits for active ones until ctx is done. Tasks that are still
+// active then are stopped and return to the front of their queues.
 func (h *Host) Shutdown(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,17 +125,17 @@ func (h *Host) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	h.closed = true
-	stop := context.AfterFunc(ctx, h.hurry)
+	stop := context.AfterFunc(ctx, h.stop)
 	defer stop()
 	var err error
-	if h.staff != nil {
-		err = h.staff.server.ShutdownContext(ctx)
+	if h.current != nil {
+		err = h.current.server.ShutdownContext(ctx)
 	}
-	h.former.Wait()
-	// What is stopped has its grace: a command must not outlive the service.
+	h.replaced.Wait()
+	// Stopped handlers get the grace period: a command must not outlive the service.
 	ended := make(chan struct{})
 	go func() {
-		h.working.Wait()
+		h.active.Wait()
 		close(ended)
 	}()
 	late := time.NewTimer(h.settings.Grace)
@@ -140,11 +143,11 @@ func (h *Host) Shutdown(ctx context.Context) error {
 	select {
 	case <-ended:
 	case <-late.C:
-		err = errors.Join(err, errors.New("hosted tasks do not end"))
+		err = errors.Join(err, errors.New("hosted tasks keep running after they were stopped"))
 	}
-	h.hurry()
-	if h.staff != nil {
-		h.staff.set.Load().Close()
+	h.stop()
+	if h.current != nil {
+		h.current.set.Load().Close()
 	}
 	return err
 }

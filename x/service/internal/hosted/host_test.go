@@ -17,14 +17,14 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// hosting is a site whose server is a Host.
-func hosting(t *testing.T) (*site, *Host) {
+// newHost returns an env without a server, and a Host to configure.
+func newHost(t *testing.T) (*env, *Host) {
 	t.Helper()
 	opt := asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}
-	s := &site{t: t, client: asynq.NewClient(opt), inspector: asynq.NewInspector(opt), queues: map[string]string{}}
+	s := &env{t: t, client: asynq.NewClient(opt), inspector: asynq.NewInspector(opt), queues: map[string]string{}}
 	h := NewHost(opt, quiet)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		if err := h.Shutdown(ctx); err != nil {
 			t.Error(err)
@@ -35,14 +35,14 @@ func hosting(t *testing.T) (*site, *Host) {
 	return s, h
 }
 
-// apply gives the host another configuration.
-func (s *site) apply(h *Host, concurrency int, c Config) {
+// apply replaces the configuration of the host.
+func (s *env) apply(h *Host, concurrency int, c Config) {
 	s.t.Helper()
 	set, err := New(c, quiet)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	settings := Settings{Concurrency: concurrency, Weights: map[string]int{}, Limits: map[string]int{}, Grace: c.Grace()}
+	settings := Settings{Concurrency: concurrency, Weights: map[string]int{}, Limits: map[string]asynq.QueueConfig{}, Grace: c.Grace()}
 	for typename, queue := range c.Queues() {
 		s.queues[typename], settings.Weights[queue] = queue, 1
 	}
@@ -51,10 +51,11 @@ func (s *site) apply(h *Host, concurrency int, c Config) {
 	}
 }
 
-// Whatever changes, the task at work ends as it began, in its first attempt, and those that come then find the new configuration.
+// Active tasks finish with the configuration that they started with, in their first attempt; later
+// tasks use the new one.
 func TestApplyWhileWorking(t *testing.T) {
 	t.Parallel()
-	s, h := hosting(t)
+	s, h := newHost(t)
 	p := newPids(t)
 	before := Config{Commands: map[string]Command{"cmd": {Args: []string{p.path}, Path: script(t, `echo $$ >>"$1"; read line <"$1.go"; echo before`)}}}
 	if err := exec.Command("mkfifo", p.path+".go").Run(); err != nil {
@@ -63,7 +64,7 @@ func TestApplyWhileWorking(t *testing.T) {
 	s.apply(h, 1, before)
 	for i, change := range []struct {
 		concurrency int
-		more        string // type that is hosted as well
+		more        string // additional hosted type
 	}{{1, ""}, {2, ""}, {2, "other"}} {
 		first := s.enqueue("cmd", "")
 		p.next(t)
@@ -72,7 +73,7 @@ func TestApplyWhileWorking(t *testing.T) {
 			after.Commands[change.more] = Command{Path: "/bin/echo", Args: []string{"other"}}
 		}
 		s.apply(h, change.concurrency, after)
-		if change.concurrency > 1 { // with one slot and one server, it has to wait
+		if change.concurrency > 1 { // with one slot and one server, it waits
 			if info := s.run("cmd", ""); string(info.Result) != "after\n" {
 				t.Errorf("%d: result %q", i, info.Result)
 			}
@@ -91,17 +92,17 @@ func TestApplyWhileWorking(t *testing.T) {
 		}
 		s.apply(h, change.concurrency, before)
 	}
-	s.apply(h, 1, Config{}) // nothing is hosted any more
-	if h.staff != nil {
-		t.Error("there is a server for nothing")
+	s.apply(h, 1, Config{}) // hosts nothing
+	if h.current != nil {
+		t.Error("a server runs although nothing is hosted")
 	}
 }
 
-// Tasks of a type that comes and goes with each configuration are carried out while it is there, and wait otherwise: not one meets a
-// configuration that does not have it.
+// Tasks of a type that is hosted intermittently run while it is hosted and wait otherwise: none
+// runs with a configuration that lacks the type.
 func TestApplyUnderLoad(t *testing.T) {
 	t.Parallel()
-	s, h := hosting(t)
+	s, h := newHost(t)
 	calls := make(chan struct{}, 10000)
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls <- struct{}{} }))
 	t.Cleanup(server.Close)
@@ -141,17 +142,17 @@ func TestApplyUnderLoad(t *testing.T) {
 	<-ended
 	for _, info := range tasks {
 		if info = s.ended(info); info.State != asynq.TaskStateCompleted || info.Retried > 0 {
-			t.Fatalf("a task is %v after %d failures: %s", info.State, info.Retried, info.LastErr)
+			t.Fatalf("task is %v after %d failures: %s", info.State, info.Retried, info.LastErr)
 		}
 	}
 	t.Logf("%d tasks", len(tasks))
 }
 
-// A command that does not end in time is stopped when the service ends, and its task is pending again.
+// A command that exceeds the shutdown timeout is stopped, and its task is pending again.
 func TestShutdownStopsCommands(t *testing.T) {
 	t.Parallel()
-	for _, trap := range []string{"", "exit 0"} { // one does not end on SIGTERM, the other one says then that it is done
-		s, h := hosting(t)
+	for _, trap := range []string{"", "exit 0"} { // one ignores SIGTERM, the other exits with 0
+		s, h := newHost(t)
 		p := newPids(t)
 		s.apply(h, 2, Config{Commands: map[string]Command{"cmd": {
 			Grace: 500 * time.Millisecond, Args: []string{p.path},
@@ -161,7 +162,7 @@ func TestShutdownStopsCommands(t *testing.T) {
 		child, self := p.next(t), p.next(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_ = h.Shutdown(ctx) // says that it did not end in order
+		_ = h.Shutdown(ctx) // reports the incomplete shutdown
 		for _, pid := range []int{child, self} {
 			gone(t, pid)
 		}
@@ -172,7 +173,8 @@ func TestShutdownStopsCommands(t *testing.T) {
 	}
 }
 
-// childVariable makes this test binary a service that runs a command, for the test below.
+// childVariable makes the test binary run a command as a service does, for
+// TestCommandDiesWithService.
 const childVariable = "ASYNQ_TEST_HOSTED_CHILD"
 
 func TestMain(m *testing.M) {
@@ -183,7 +185,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The command of a service that is killed dies with it.
+// When a service is killed, its commands die.
 func TestCommandDiesWithService(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/exe"); err != nil {
@@ -192,8 +194,8 @@ func TestCommandDiesWithService(t *testing.T) {
 	p := newPids(t)
 	service := exec.Command("/proc/self/exe")
 	service.Env = []string{childVariable + "=" + p.path}
-	var said strings.Builder
-	service.Stderr = &said
+	var stderr strings.Builder
+	service.Stderr = &stderr
 	if err := service.Start(); err != nil {
 		t.Fatal(err)
 	}

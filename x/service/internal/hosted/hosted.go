@@ -1,5 +1,5 @@
-// Package hosted carries out tasks by configuration alone: it posts them to HTTP endpoints, and runs commands. What is configured can be
-// done, and nothing else: a task chooses neither where it is sent nor what is run.
+// Package hosted processes tasks by configuration alone: it posts them to HTTP endpoints or runs
+// commands. A task chooses neither the address nor the program.
 package hosted
 
 import (
@@ -16,23 +16,23 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Config are all hosted tasks, by the type of the task. The zero value hosts nothing.
+// Config holds all hosted tasks by task type. The zero value hosts nothing.
 type Config struct {
-	// HTTP is what holds for all endpoints.
+	// HTTP holds the settings of all endpoints.
 	HTTP HTTP
 
-	// Endpoints are what tasks are posted to, Commands what tasks run. A type is in one of them.
+	// Endpoints and Commands map task types to their handlers. A type must be in only one of them.
 	Endpoints map[string]Endpoint
 	Commands  map[string]Command
 }
 
-// Problem is something wrong with one field of a configuration.
+// Problem is an invalid field of a configuration.
 type Problem struct {
-	Field string // as in the file; with dots and indices where it is further down: "params.0.pattern"
-	Text  string // what is wrong, and what to do about it
+	Field string // path in the file, with dots and indices: "params.0.pattern"
+	Text  string // error message, with a remedy
 }
 
-// problems gathers what is wrong.
+// problems collects problems.
 type problems []Problem
 
 func (p *problems) add(field, format string, args ...any) {
@@ -51,14 +51,15 @@ func (c *Config) Queues() map[string]string {
 	return queues
 }
 
-// Set is a Handler of the hosted tasks of one configuration. It does not change, and is safe for concurrent use.
+// Set is a Handler of all hosted tasks of one configuration. It is immutable, and safe for
+// concurrent use.
 type Set struct {
 	handlers map[string]asynq.Handler
 	queues   map[string]string // of each type
 	close    func()
 }
 
-// New makes the handlers. The error tells all that is wrong with the configuration.
+// New returns a Set. The error lists all problems of the configuration.
 func New(c Config, log *slog.Logger) (*Set, error) {
 	s := &Set{handlers: make(map[string]asynq.Handler), queues: c.Queues()}
 	var errs []error
@@ -76,7 +77,7 @@ func New(c Config, log *slog.Logger) (*Set, error) {
 		cmd := c.Commands[typename]
 		wrong("command", typename, cmd.Check())
 		if _, both := c.Endpoints[typename]; both {
-			errs = append(errs, fmt.Errorf("%q is both an endpoint and a command: give one of them another name", typename))
+			errs = append(errs, fmt.Errorf("%q is both an endpoint and a command: rename one of them", typename))
 		}
 	}
 	if len(errs) > 0 {
@@ -100,23 +101,24 @@ func New(c Config, log *slog.Logger) (*Set, error) {
 	return s, nil
 }
 
-// ProcessTask carries out a task. One of a type that is not hosted fails, and is tried again: it may be configured by then. So does one
-// in another queue than its type's: who may use a queue must not thereby reach what is hosted in others.
+// ProcessTask processes a task. A task whose type is not hosted fails and is retried: the type may
+// be configured later. A task in another queue than its type's fails as well: access to one queue
+// must not grant access to handlers of another.
 func (s *Set) ProcessTask(ctx context.Context, t *asynq.Task) error {
 	h, ok := s.handlers[t.Type()]
 	if !ok {
-		return fmt.Errorf("the service hosts no tasks of type %q: add it under hosted, or enqueue it into another queue", t.Type())
+		return fmt.Errorf("task type %q is not hosted: add it under hosted, or enqueue it to another queue", t.Type())
 	}
 	if queue, _ := asynq.GetQueueName(ctx); queue != s.queues[t.Type()] {
-		return fmt.Errorf("the service carries out tasks of type %q in the queue %q alone: enqueue it there", t.Type(), s.queues[t.Type()])
+		return fmt.Errorf("tasks of type %q are hosted in queue %q only: enqueue it there", t.Type(), s.queues[t.Type()])
 	}
 	return h.ProcessTask(ctx, t)
 }
 
-// Close lets connections go that are not in use. Tasks at work go on.
+// Close closes idle connections. Active tasks are not affected.
 func (s *Set) Close() { s.close() }
 
-// attempt is what outsiders are told of a task.
+// attempt describes a task attempt to endpoints and programs.
 type attempt struct {
 	id, queue string
 	number    int // from 1
@@ -133,28 +135,29 @@ func attemptOf(ctx context.Context) attempt {
 	return a
 }
 
-// plain makes a text safe for headers and environment variables: printable ASCII without spaces, dots and slashes, percent-encoded where
-// it is not. Different texts stay different.
-func plain(text string) string {
+// escape escapes a text for headers and environment variables: the result is printable ASCII
+// without spaces, dots and slashes, percent-encoded. Different texts stay different.
+func escape(text string) string {
 	return strings.ReplaceAll(url.PathEscape(text), ".", "%2E")
 }
 
-// archive is an error that sends the task to the archive, because another attempt would end the same way.
+// archive returns an error that archives the task, because another attempt would fail the same way.
 func archive(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", fmt.Errorf(format, args...), asynq.SkipRetry)
 }
 
-// keep stores the result of a task. What was done is done: that the result is lost is no reason to do it again.
-func keep(ctx context.Context, t *asynq.Task, result []byte, log *slog.Logger) {
+// storeResult stores the result of a task. If that fails, it logs a warning: repeating completed
+// work for its result would be wrong.
+func storeResult(ctx context.Context, t *asynq.Task, result []byte, log *slog.Logger) {
 	if len(result) == 0 || t.ResultWriter() == nil {
 		return
 	}
 	if _, err := t.ResultWriter().Write(result); err != nil {
-		log.WarnContext(ctx, "the result of a hosted task is lost", "type", t.Type(), "id", t.ResultWriter().TaskID(), "error", err)
+		log.WarnContext(ctx, "cannot store the result of a hosted task", "type", t.Type(), "id", t.ResultWriter().TaskID(), "error", err)
 	}
 }
 
-// excerpt is text from outside, short and printable, for an error.
+// excerpt returns the end of an external text, without control characters, for an error.
 func excerpt(text []byte, most int) string {
 	if len(text) > most {
 		text = text[len(text)-most:]

@@ -13,20 +13,20 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Who may only enqueue into one queue must not set off what is hosted in another.
-func TestTypeOfAnotherQueueIsNotCarriedOut(t *testing.T) {
+// Access to one queue does not grant access to handlers of another.
+func TestTypeInWrongQueueFails(t *testing.T) {
 	t.Parallel()
 	var calls = make(chan string, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { calls <- r.URL.Path }))
 	t.Cleanup(server.Close)
-	s := newSite(t, Config{HTTP: HTTP{AllowNetworks: loopback}, Endpoints: map[string]Endpoint{
+	s := newEnv(t, Config{HTTP: HTTP{AllowNetworks: loopback}, Endpoints: map[string]Endpoint{
 		"mine": {URL: server.URL + "/mine"}, "theirs": {Queue: "secret", URL: server.URL + "/theirs"}, "both": {Queue: "mine", URL: server.URL + "/both"},
 	}})
 	wrong, err := s.client.Enqueue(asynq.NewTask("theirs", nil), asynq.Queue("mine"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, s.ended(wrong), asynq.TaskStateRetry, `carries out tasks of type "theirs" in the queue "secret" alone`)
+	expect(t, s.ended(wrong), asynq.TaskStateRetry, `tasks of type "theirs" are hosted in queue "secret" only`)
 	for _, typename := range []string{"theirs", "both"} {
 		expect(t, s.run(typename, ""), asynq.TaskStateCompleted, "")
 		if path := <-calls; path != "/"+typename {
@@ -35,8 +35,8 @@ func TestTypeOfAnotherQueueIsNotCarriedOut(t *testing.T) {
 	}
 }
 
-// An answer of 101 hands the connection over: reading from it would not end with the time that a request may take.
-func TestSwitchOfProtocols(t *testing.T) {
+// A 101 response turns the connection into another protocol, without a read deadline.
+func TestSwitchingProtocols(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -56,13 +56,13 @@ func TestSwitchOfProtocols(t *testing.T) {
 			t.Cleanup(func() { _ = conn.Close() })
 		}
 	}()
-	s := newSite(t, Config{HTTP: HTTP{AllowNetworks: loopback}, Endpoints: map[string]Endpoint{
-		"hook": {URL: "http://" + l.Addr().String(), Timeout: 200 * time.Millisecond},
+	s := newEnv(t, Config{HTTP: HTTP{AllowNetworks: loopback}, Endpoints: map[string]Endpoint{
+		"hook": {URL: "http://" + l.Addr().String(), Timeout: timeout},
 	}})
-	expect(t, s.run("hook", ""), asynq.TaskStateArchived, "answered 101")
+	expect(t, s.run("hook", ""), asynq.TaskStateArchived, "responded with status 101")
 }
 
-func TestHostsThatOnlyLookAllowed(t *testing.T) {
+func TestHostsThatLookAllowed(t *testing.T) {
 	t.Parallel()
 	h := HTTP{AllowHosts: []string{"*.hooks.example.com", "api.example.com"}}
 	for text, want := range map[string]bool{
@@ -74,16 +74,16 @@ func TestHostsThatOnlyLookAllowed(t *testing.T) {
 	} {
 		u, err := url.Parse(text)
 		if err != nil {
-			continue // nobody could be sent there
+			continue // not a valid URL
 		}
-		if got := h.Admits(u); got != want {
+		if got := h.AllowsURL(u); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
 }
 
-// What the endpoint is told in headers of the configuration is for it alone.
-func TestHeadersStayWithTheirHost(t *testing.T) {
+// Configured headers are not sent to other hosts.
+func TestHeadersAreNotForwarded(t *testing.T) {
 	t.Parallel()
 	seen := make(chan http.Header, 2)
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header }))
@@ -101,7 +101,7 @@ func TestHeadersStayWithTheirHost(t *testing.T) {
 	}))
 	t.Cleanup(first.Close)
 	headers := map[string]string{"X-Api-Key": "secret", "authorization": "Bearer secret"}
-	s := newSite(t, Config{
+	s := newEnv(t, Config{
 		HTTP: HTTP{AllowNetworks: loopback, AllowHosts: []string{hostOf(t, first.URL), hostOf(t, other.URL)}},
 		Endpoints: map[string]Endpoint{
 			"away": {URL: first.URL, Headers: headers, MaxRedirects: 1}, "stays": {URL: first.URL + "/?same", Headers: headers, MaxRedirects: 1},
@@ -126,8 +126,8 @@ func hostOf(t *testing.T, text string) string {
 	return u.Host
 }
 
-// A Retry-After of nothing must not make a loop that never uses up an attempt.
-func TestShortestRetryAfter(t *testing.T) {
+// A zero Retry-After must not cause an endless loop without counted attempts.
+func TestMinRetryAfter(t *testing.T) {
 	t.Parallel()
 	p := newEndpoint(Endpoint{URL: "https://a"}, &HTTP{}, new(http.Client), quiet)
 	past := time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)
@@ -145,8 +145,8 @@ func TestShortestRetryAfter(t *testing.T) {
 	}
 }
 
-// A shell makes a command of a value that follows its -c, however that gets there.
-func TestShellsByOtherWays(t *testing.T) {
+// Shells that would execute a value are rejected, however they are started.
+func TestIndirectShells(t *testing.T) {
 	t.Parallel()
 	value := Rule{Pattern: ".*"}
 	dash := Rule{Pattern: ".*", AllowDash: true}
@@ -158,7 +158,7 @@ func TestShellsByOtherWays(t *testing.T) {
 		"param":   {Path: "/usr/bin/env", Args: []string{"dash"}, Params: []Param{{Name: "a", Rule: dash}}},
 	} {
 		if len(c.Check()) == 0 {
-			t.Errorf("%s: nothing is wrong", name)
+			t.Errorf("%s: no problems", name)
 		}
 	}
 	for name, c := range map[string]Command{

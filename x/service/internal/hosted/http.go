@@ -22,8 +22,8 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// newClient makes the client of all endpoints. It takes no proxy from the environment: a proxy would resolve names behind the firewall's
-// back.
+// newClient returns the HTTP client of all endpoints. It ignores proxy settings of the environment,
+// because a proxy would bypass the firewall.
 func newClient(h *HTTP) (*http.Client, error) {
 	wall := &firewall{allowed: h.AllowNetworks}
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Resolver: h.resolver, ControlContext: wall.control}
@@ -36,7 +36,7 @@ func newClient(h *HTTP) (*http.Client, error) {
 		MaxIdleConnsPerHost:    16,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
-		DisableCompression:     true, // a small answer stays small
+		DisableCompression:     true, // against decompression bombs
 	}
 	if h.CAFile != "" {
 		pem, err := os.ReadFile(h.CAFile)
@@ -45,19 +45,19 @@ func newClient(h *HTTP) (*http.Client, error) {
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate in PEM", h.CAFile)
+			return nil, fmt.Errorf("%s contains no PEM certificate", h.CAFile)
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
 	return &http.Client{Transport: transport}, nil
 }
 
-// endpoint posts tasks.
+// endpoint posts tasks of one type.
 type endpoint struct {
 	Endpoint
 
 	target *url.URL
-	host   string // of the target, and its port
+	host   string // of the target, normalized
 	port   string
 	keys   [][]byte
 	client http.Client
@@ -67,7 +67,7 @@ type endpoint struct {
 
 func newEndpoint(e Endpoint, h *HTTP, client *http.Client, log *slog.Logger) *endpoint {
 	p := &endpoint{Endpoint: e, client: *client, log: log, now: time.Now}
-	p.target, _ = url.Parse(e.URL) // Check has passed it, and the secrets
+	p.target, _ = url.Parse(e.URL) // validated by Check, like the secrets
 	for _, secret := range e.Secrets {
 		key, _ := signingKey(secret)
 		p.keys = append(p.keys, key)
@@ -84,27 +84,28 @@ func newEndpoint(e Endpoint, h *HTTP, client *http.Client, log *slog.Logger) *en
 	return p
 }
 
-// errRedirect is why a redirect is not followed.
-var errRedirect = errors.New("the redirect is not followed")
+// errRedirect is the error of a redirect that is not followed.
+var errRedirect = errors.New("redirect not followed")
 
-// mayFollow decides on a redirect. Other codes than 307 and 308 would make a GET without the payload of it.
+// mayFollow returns an error if a redirect must not be followed. Codes other than 307 and 308 would
+// turn the request into a GET without the payload.
 func (p *endpoint) mayFollow(allowed *HTTP, next *http.Request, via []*http.Request) error {
 	code := next.Response.StatusCode
 	switch {
 	case code != http.StatusTemporaryRedirect && code != http.StatusPermanentRedirect:
-		return fmt.Errorf("%w: %d loses the body", errRedirect, code)
+		return fmt.Errorf("%w: status %d drops the body", errRedirect, code)
 	case len(via) > p.MaxRedirects:
-		return fmt.Errorf("%w: at most %d are", errRedirect, p.MaxRedirects)
+		return fmt.Errorf("%w: the limit is %d", errRedirect, p.MaxRedirects)
 	case next.URL.Scheme != "https" && (next.URL.Scheme != "http" || p.target.Scheme == "https"):
-		return fmt.Errorf("%w: it leads away from %s", errRedirect, p.target.Scheme)
+		return fmt.Errorf("%w: it changes the scheme %s", errRedirect, p.target.Scheme)
 	case next.URL.User != nil:
-		return fmt.Errorf("%w: it holds a user", errRedirect)
-	case !allowed.Admits(next.URL):
+		return fmt.Errorf("%w: the URL contains a user", errRedirect)
+	case !allowed.AllowsURL(next.URL):
 		return fmt.Errorf("%w: the host %q is not allowed", errRedirect, excerpt([]byte(next.URL.Host), 100))
 	}
 	next.Header.Del("Referer")
 	if host, port := hostPort(next.URL); host != p.host || port != p.port {
-		for name := range p.Headers { // they may be secrets of the endpoint's own
+		for name := range p.Headers { // headers may contain secrets of the endpoint
 			if name = http.CanonicalHeaderKey(name); name != "Content-Type" && name != "User-Agent" {
 				next.Header.Del(name)
 			}
@@ -113,32 +114,32 @@ func (p *endpoint) mayFollow(allowed *HTTP, next *http.Request, via []*http.Requ
 	return nil
 }
 
-// ProcessTask posts the task and judges the answer.
+// ProcessTask posts the task and maps the response to an outcome.
 func (p *endpoint) ProcessTask(ctx context.Context, t *asynq.Task) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout, fmt.Errorf("no answer within %v", p.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout, fmt.Errorf("no response within %v", p.Timeout))
 	defer cancel()
 	req, err := p.request(ctx, t)
 	if err != nil {
-		return archive("the request cannot be made: %w", err)
+		return archive("cannot create the request: %w", err)
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {
-		return p.failed(ctx, err)
+		return p.requestError(ctx, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return p.judge(resp, nil) // its body is the connection itself, which no deadline ends
+		return p.responseError(resp, nil) // the body is the connection itself, which has no deadline
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(p.MaxResponse)))
 	if err != nil && resp.StatusCode/100 == 2 {
-		// Whether the work was done is not known: the answer broke off.
-		return p.failed(ctx, err)
+		// The response is incomplete, so the outcome is unknown.
+		return p.requestError(ctx, err)
 	}
 	if resp.StatusCode/100 == 2 {
-		keep(ctx, t, body, p.log)
+		storeResult(ctx, t, body, p.log)
 		return nil
 	}
-	return p.judge(resp, body)
+	return p.responseError(resp, body)
 }
 
 func (p *endpoint) request(ctx context.Context, t *asynq.Task) (*http.Request, error) {
@@ -148,7 +149,7 @@ func (p *endpoint) request(ctx context.Context, t *asynq.Task) (*http.Request, e
 		return nil, err
 	}
 	a := attemptOf(ctx)
-	id, timestamp := plain(a.id), strconv.FormatInt(p.now().Unix(), 10)
+	id, timestamp := escape(a.id), strconv.FormatInt(p.now().Unix(), 10)
 	set := req.Header.Set
 	set("User-Agent", "asynq-service")
 	switch {
@@ -163,8 +164,8 @@ func (p *endpoint) request(ctx context.Context, t *asynq.Task) (*http.Request, e
 		set(name, value)
 	}
 	set("Idempotency-Key", id)
-	set("Asynq-Task-Type", plain(t.Type()))
-	set("Asynq-Queue", plain(a.queue))
+	set("Asynq-Task-Type", escape(t.Type()))
+	set("Asynq-Queue", escape(a.queue))
 	set("Asynq-Attempt", strconv.Itoa(a.number))
 	set("Asynq-Max-Retry", strconv.Itoa(a.maxRetry))
 	set("Webhook-Id", id)
@@ -179,8 +180,8 @@ func (p *endpoint) request(ctx context.Context, t *asynq.Task) (*http.Request, e
 	return req, nil
 }
 
-// failed is the error of a request that got no answer.
-func (p *endpoint) failed(ctx context.Context, err error) error {
+// requestError returns the error of a request without a response.
+func (p *endpoint) requestError(ctx context.Context, err error) error {
 	var target *url.Error
 	if errors.As(err, &target) {
 		err = target.Err // without the URL, which may hold a secret
@@ -188,17 +189,17 @@ func (p *endpoint) failed(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("post to %s: %w", p.target.Host, context.Cause(ctx))
-	case errors.Is(err, errRedirect), errors.Is(err, errAddress):
+	case errors.Is(err, errRedirect), errors.Is(err, errAddressBlocked):
 		return archive("post to %s: %w", p.target.Host, err)
 	default:
 		return fmt.Errorf("post to %s: %w", p.target.Host, err)
 	}
 }
 
-// judge makes an error of an answer that is not 2xx.
-func (p *endpoint) judge(resp *http.Response, body []byte) error {
+// responseError returns the error of a response that is not 2xx.
+func (p *endpoint) responseError(resp *http.Response, body []byte) error {
 	code := resp.StatusCode
-	err := fmt.Errorf("%s answered %d", p.target.Host, code)
+	err := fmt.Errorf("%s responded with status %d", p.target.Host, code)
 	if text := excerpt(body[:min(len(body), 500)], 500); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
@@ -221,10 +222,11 @@ func (p *endpoint) judge(resp *http.Response, body []byte) error {
 	}
 }
 
-// leastRetryAfter is the shortest Retry-After that is honoured: with none, a snoozed task would run in a loop that no attempt ends.
-const leastRetryAfter = time.Second
+// minRetryAfter is the minimum of Retry-After: with zero, a snoozed task would run in an endless
+// loop.
+const minRetryAfter = time.Second
 
-// retryAfter reads a Retry-After: seconds, or a time.
+// retryAfter parses a Retry-After header, which holds seconds or a time.
 func (p *endpoint) retryAfter(text string) (time.Duration, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -235,11 +237,11 @@ func (p *endpoint) retryAfter(text string) (time.Duration, bool) {
 		if err != nil {
 			return p.MaxRetryAfter, true
 		}
-		return min(max(time.Duration(seconds)*time.Second, leastRetryAfter), p.MaxRetryAfter), true
+		return min(max(time.Duration(seconds)*time.Second, minRetryAfter), p.MaxRetryAfter), true
 	}
 	at, err := http.ParseTime(text)
 	if err != nil {
 		return 0, false
 	}
-	return min(max(at.Sub(p.now()), leastRetryAfter), p.MaxRetryAfter), true
+	return min(max(at.Sub(p.now()), minRetryAfter), p.MaxRetryAfter), true
 }

@@ -18,13 +18,13 @@ import (
 
 const secret = "0123456789abcdef"
 
-// posted is a server, and a site with one endpoint "hook" on it.
-func posted(t *testing.T, e Endpoint, h http.HandlerFunc) *site {
+// posted returns an env with one endpoint "hook" that h handles.
+func posted(t *testing.T, e Endpoint, h http.HandlerFunc) *env {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	e.URL = server.URL + e.URL
-	return newSite(t, Config{HTTP: HTTP{AllowNetworks: loopback}, Endpoints: map[string]Endpoint{"hook": e}})
+	return newEnv(t, Config{HTTP: HTTP{AllowNetworks: loopback}, Endpoints: map[string]Endpoint{"hook": e}})
 }
 
 func TestPostIsSigned(t *testing.T) {
@@ -62,19 +62,19 @@ func TestPostIsSigned(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, h.Get(name), value)
 		}
 	}
-	// As a receiver does it.
+	// Verify the signatures as a receiver does.
 	signatures := strings.Fields(h.Get("Webhook-Signature"))
 	for i, key := range []string{secret, "another-secret-of-it"} {
 		mac := hmac.New(sha256.New, []byte(key))
 		_, _ = io.WriteString(mac, h.Get("Webhook-Id")+"."+h.Get("Webhook-Timestamp")+"."+req.body)
 		sent, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(signatures[i], "v1,"))
 		if err != nil || !hmac.Equal(sent, mac.Sum(nil)) {
-			t.Errorf("signature %d does not fit: %q", i, signatures[i])
+			t.Errorf("signature %d does not match: %q", i, signatures[i])
 		}
 	}
 }
 
-func TestAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	t.Parallel()
 	s := posted(t, Endpoint{MaxRetryAfter: 10 * time.Minute, MaxResponse: 100}, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -94,7 +94,7 @@ func TestAnswers(t *testing.T) {
 		{"200", asynq.TaskStateCompleted, "", 0},
 		{"204", asynq.TaskStateCompleted, "", 0},
 		{"302", asynq.TaskStateArchived, "302", 0},
-		{"400", asynq.TaskStateArchived, "answered 400: because [31m400", 0},
+		{"400", asynq.TaskStateArchived, "responded with status 400: because [31m400", 0},
 		{"404", asynq.TaskStateArchived, "404", 0},
 		{"408", asynq.TaskStateRetry, "408", time.Hour},
 		{"500", asynq.TaskStateRetry, "500", time.Hour},
@@ -106,7 +106,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		info := s.run("hook", c.payload)
 		expect(t, info, c.state, c.err)
-		if wait := time.Until(info.NextProcessAt); c.wait > 0 && (wait > c.wait+2*time.Second || wait < c.wait-20*time.Second) {
+		if wait := time.Until(info.NextProcessAt); c.wait > 0 && (wait > c.wait+2*time.Second || wait < c.wait-time.Minute) {
 			t.Errorf("%s: the next attempt is in %v; want %v", c.payload, wait, c.wait)
 		}
 	}
@@ -124,11 +124,11 @@ func TestClientErrorsAndSnooze(t *testing.T) {
 	})
 	expect(t, s.run("hook", "x"), asynq.TaskStateRetry, "409")
 	if info := s.run("hook", "busy"); info.Retried != 0 || info.State == asynq.TaskStateArchived {
-		t.Errorf("got %+v; want an attempt that does not count", info)
+		t.Errorf("got %+v; want an uncounted attempt", info)
 	}
 }
 
-func TestBodyIsBounded(t *testing.T) {
+func TestResultIsTruncated(t *testing.T) {
 	t.Parallel()
 	s := posted(t, Endpoint{MaxResponse: 1000}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, endless{}) })
 	info := s.run("hook", "")
@@ -138,8 +138,8 @@ func TestBodyIsBounded(t *testing.T) {
 	}
 }
 
-// A server that sends its answer byte by byte is left after the timeout.
-func TestSlowAnswer(t *testing.T) {
+// A response that arrives byte by byte is aborted after the timeout.
+func TestSlowResponse(t *testing.T) {
 	t.Parallel()
 	s := posted(t, Endpoint{Timeout: 100 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
@@ -151,7 +151,7 @@ func TestSlowAnswer(t *testing.T) {
 			}
 		}
 	})
-	expect(t, s.run("hook", ""), asynq.TaskStateRetry, "no answer within 100ms")
+	expect(t, s.run("hook", ""), asynq.TaskStateRetry, "no response within 100ms")
 }
 
 func TestRedirects(t *testing.T) {
@@ -178,15 +178,15 @@ func TestRedirects(t *testing.T) {
 	expect(t, s.run("hook", "/there 308"), asynq.TaskStateCompleted, "")
 	<-got
 	for payload, want := range map[string]string{
-		"/there 302":                      "302 loses the body",
-		"/there 303":                      "303 loses the body",
-		"/here":                           "at most 2",
+		"/there 302":                      "status 302 drops the body",
+		"/there 303":                      "status 303 drops the body",
+		"/here":                           "the limit is 2",
 		other.URL + "/there":              "is not allowed",
 		"http://169.254.169.254/latest":   "is not allowed",
 		"http://[::ffff:10.0.0.1]/":       "is not allowed",
-		"file:///etc/passwd":              "leads away",
-		"gopher://127.0.0.1:6379/_FLUSH":  "leads away",
-		"http://user:pass@127.0.0.1/":     "holds a user",
+		"file:///etc/passwd":              "changes the scheme",
+		"gopher://127.0.0.1:6379/_FLUSH":  "changes the scheme",
+		"http://user:pass@127.0.0.1/":     "contains a user",
 		"//evil.example/there":            "is not allowed",
 		"http://127.0.0.1.evil.example/x": "is not allowed",
 	} {
@@ -199,8 +199,8 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// A host that is allowed by name is not reached where its name leads to a private address.
-func TestAddressIsLookedAtWhenDialed(t *testing.T) {
+// An allowed host name that resolves to a private address is not connected to.
+func TestAddressIsCheckedWhenDialed(t *testing.T) {
 	t.Parallel()
 	called := make(chan struct{}, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called <- struct{}{} }))
@@ -210,12 +210,12 @@ func TestAddressIsLookedAtWhenDialed(t *testing.T) {
 	for _, host := range []string{"localhost", "127.0.0.1", "0.0.0.0", "[::ffff:127.0.0.1]", "[::]", "127.1", "2130706433"} {
 		endpoints[host] = Endpoint{URL: "http://" + host + ":" + port}
 	}
-	s := newSite(t, Config{Endpoints: endpoints})
+	s := newEnv(t, Config{Endpoints: endpoints})
 	for host := range maps.Keys(endpoints) {
 		info := s.run(host, "x")
 		// Names such as 127.1 are numbers to some resolvers and names to others.
 		if resolves := net.ParseIP(strings.Trim(host, "[]")) != nil || host == "localhost"; resolves {
-			expect(t, info, asynq.TaskStateArchived, "the address is not allowed")
+			expect(t, info, asynq.TaskStateArchived, "address not allowed")
 		} else if info.State == asynq.TaskStateCompleted {
 			t.Errorf("%s was reached", host)
 		}
@@ -225,15 +225,15 @@ func TestAddressIsLookedAtWhenDialed(t *testing.T) {
 	}
 }
 
-// Proxies of the environment would dial in the service's place.
+// Proxy settings of the environment are ignored: a proxy would dial instead of the service.
 func TestNoProxy(t *testing.T) {
 	client, err := newClient(&HTTP{})
 	if err != nil || client.Transport.(*http.Transport).Proxy != nil {
-		t.Errorf("there is a proxy, %v", err)
+		t.Errorf("a proxy is configured, or %v", err)
 	}
 }
 
-func TestAdmits(t *testing.T) {
+func TestAllowsURL(t *testing.T) {
 	t.Parallel()
 	h := HTTP{AllowHosts: []string{"api.example.com", "api.example.com:8443", "*.shop.example", "[2001:db8::1]:81"}}
 	for target, want := range map[string]bool{
@@ -246,7 +246,7 @@ func TestAdmits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := h.Admits(req.URL); got != want {
+		if got := h.AllowsURL(req.URL); got != want {
 			t.Errorf("%s: %v, want %v", target, got, want)
 		}
 	}

@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// output keeps the beginning and the end of what is written to it, each up to half of most. It takes everything, so that no program
-// waits for it. It is safe for concurrent use.
+// output keeps the beginning and the end of the text written, each up to half of most. Write
+// accepts everything, so that programs never block. It is safe for concurrent use.
 type output struct {
 	mu    sync.Mutex
 	most  int
 	head  []byte
 	tail  []byte // a ring once it is full
-	next  int    // where the ring goes on
+	next  int    // write position in the ring
 	total int64
 }
 
@@ -45,13 +45,13 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// bytes returns what is kept, with a line in the place of what is not.
+// bytes returns the kept output, with a line in place of the omitted part.
 func (o *output) bytes() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	text := slices.Clone(o.head)
 	if lost := o.total - int64(len(o.head)+len(o.tail)); lost > 0 {
-		text = fmt.Appendf(text, "\n[%d bytes left out]\n", lost)
+		text = fmt.Appendf(text, "\n[%d bytes omitted]\n", lost)
 	}
 	text = append(text, o.tail[o.next:]...)
 	return append(text, o.tail[:o.next]...)

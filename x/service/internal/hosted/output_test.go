@@ -8,9 +8,9 @@ import (
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	letters := "abcdefghijklmnopqrstuvwxyz"
-	for _, size := range []int{1, 3, 4, 7, 26} { // of each write
+	for _, size := range []int{1, 3, 4, 7, 26} { // write size
 		for length, want := range map[int]string{
-			0: "", 5: "abcde", 9: "abcdefghi", 10: "abcd\n[1 bytes left out]\nfghij", 26: "abcd\n[17 bytes left out]\nvwxyz",
+			0: "", 5: "abcde", 9: "abcdefghi", 10: "abcd\n[1 bytes omitted]\nfghij", 26: "abcd\n[17 bytes omitted]\nvwxyz",
 		} {
 			o := newOutput(9)
 			for rest := letters[:length]; rest != ""; {
@@ -27,7 +27,7 @@ func TestOutput(t *testing.T) {
 	}
 	if o := newOutput(1); true {
 		_, _ = o.Write([]byte(strings.Repeat("x", 100)))
-		if got := string(o.bytes()); got != "\n[99 bytes left out]\nx" {
+		if got := string(o.bytes()); got != "\n[99 bytes omitted]\nx" {
 			t.Errorf("got %q", got)
 		}
 	}

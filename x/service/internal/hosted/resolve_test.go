@@ -15,7 +15,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// names answers what a name of the test resolves to: its addresses. It is a name server over connections in memory.
+// names is a DNS server that resolves names to addresses over in-memory connections.
 type names map[string][]string
 
 func (n names) resolver() *net.Resolver {
@@ -26,7 +26,7 @@ func (n names) resolver() *net.Resolver {
 	}}
 }
 
-// serve answers questions as RFC 1035 has it over TCP: each message with its length in front.
+// serve handles DNS messages over TCP (RFC 1035): each has its length as prefix.
 func (n names) serve(conn net.Conn) {
 	defer conn.Close()
 	for {
@@ -38,14 +38,14 @@ func (n names) serve(conn net.Conn) {
 		if _, err := io.ReadFull(conn, query); err != nil {
 			return
 		}
-		answer := n.answer(query)
-		if _, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil {
+		response := n.response(query)
+		if _, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(response))), response...)); err != nil {
 			return
 		}
 	}
 }
 
-func (n names) answer(query []byte) []byte {
+func (n names) response(query []byte) []byte {
 	const header = 12
 	var labels []string
 	at := header
@@ -55,7 +55,7 @@ func (n names) answer(query []byte) []byte {
 		at = end
 	}
 	kind := binary.BigEndian.Uint16(query[at+1:])
-	out := append([]byte{}, query[:at+5]...) // the header, and the question
+	out := append([]byte{}, query[:at+5]...) // header and question
 	addresses, known := n[strings.Join(labels, ".")]
 	count := 0
 	for _, text := range addresses {
@@ -69,16 +69,16 @@ func (n names) answer(query []byte) []byte {
 			count++
 		}
 	}
-	out[2], out[3] = 0x84, 0x80 // an answer, with authority
+	out[2], out[3] = 0x84, 0x80 // authoritative response
 	if !known {
-		out[3] |= 3 // there is no such name
+		out[3] |= 3 // NXDOMAIN
 	}
 	copy(out[4:header], []byte{0, 1, 0, byte(count), 0, 0, 0, 0})
 	return out
 }
 
-// A name may resolve to anything, whatever it is called and whoever it belongs to: what counts is where the connection goes.
-func TestNamesOfForbiddenAddresses(t *testing.T) {
+// A name may resolve to any address: the address that is dialed counts.
+func TestNamesOfBlockedAddresses(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))
@@ -108,18 +108,18 @@ func TestNamesOfForbiddenAddresses(t *testing.T) {
 	} {
 		endpoints["literal "+name] = Endpoint{URL: "http://" + host + ":" + port}
 	}
-	s := newSite(t, Config{HTTP: HTTP{resolver: all.resolver()}, Endpoints: endpoints})
+	s := newEnv(t, Config{HTTP: HTTP{resolver: all.resolver()}, Endpoints: endpoints})
 	for typename := range endpoints {
 		info := s.run(typename, "{}")
-		if expect(t, info, asynq.TaskStateArchived, "the address is not allowed"); t.Failed() {
+		if expect(t, info, asynq.TaskStateArchived, "address not allowed"); t.Failed() {
 			t.Errorf("... of %s", typename)
 		}
 	}
 	if n := calls.Load(); n > 0 {
-		t.Errorf("%d requests came through", n)
+		t.Errorf("%d requests got through", n)
 	}
 
-	// What is meant is let in, and it alone: also where a name has other addresses as well.
+	// Allowed networks can be connected to, even if a name has other addresses as well.
 	some := names{"mine.test": {"127.0.0.1"}, "both.test": {"10.0.0.1", "127.0.0.1"}, "mapped.test": {"::ffff:127.0.0.1"}, "other.test": {"127.0.0.2"}}
 	mine := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	endpoints = make(map[string]Endpoint)
@@ -127,13 +127,13 @@ func TestNamesOfForbiddenAddresses(t *testing.T) {
 		endpoints[name] = Endpoint{URL: "http://" + name + ":" + port}
 	}
 	endpoints["none.test"] = Endpoint{URL: "http://none.test:" + port}
-	s = newSite(t, Config{HTTP: HTTP{AllowNetworks: mine, resolver: some.resolver()}, Endpoints: endpoints})
+	s = newEnv(t, Config{HTTP: HTTP{AllowNetworks: mine, resolver: some.resolver()}, Endpoints: endpoints})
 	for _, name := range []string{"mine.test", "both.test", "mapped.test"} {
 		expect(t, s.run(name, "{}"), asynq.TaskStateCompleted, "")
 	}
-	expect(t, s.run("other.test", "{}"), asynq.TaskStateArchived, "the address is not allowed")
+	expect(t, s.run("other.test", "{}"), asynq.TaskStateArchived, "address not allowed")
 	expect(t, s.run("none.test", "{}"), asynq.TaskStateRetry, "no such host")
-	// That the only address which is allowed does not answer may pass.
+	// If the only allowed address does not respond, the task is retried.
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -141,9 +141,9 @@ func TestNamesOfForbiddenAddresses(t *testing.T) {
 	_, port, _ = net.SplitHostPort(closed.Addr().String())
 	_ = closed.Close()
 	down := names{"down.test": {"::1", "10.0.0.1", "127.0.0.1"}}
-	s = newSite(t, Config{HTTP: HTTP{AllowNetworks: mine, resolver: down.resolver()}, Endpoints: map[string]Endpoint{"down": {URL: "http://down.test:" + port}}})
-	expect(t, s.run("down", "{}"), asynq.TaskStateRetry, "do not answer")
+	s = newEnv(t, Config{HTTP: HTTP{AllowNetworks: mine, resolver: down.resolver()}, Endpoints: map[string]Endpoint{"down": {URL: "http://down.test:" + port}}})
+	expect(t, s.run("down", "{}"), asynq.TaskStateRetry, "do not respond")
 	if n := calls.Load(); n != 3 {
-		t.Errorf("%d requests came through, want 3", n)
+		t.Errorf("%d requests got through, want 3", n)
 	}
 }

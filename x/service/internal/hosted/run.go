@@ -16,13 +16,13 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// command runs tasks.
+// command runs tasks of one type.
 type command struct {
 	Command
 
 	params []gate
 	list   gate
-	as     *credential // nil: the service's own user
+	as     *credential // nil means the service's user
 	log    *slog.Logger
 }
 
@@ -39,28 +39,28 @@ func newCommand(c Command, log *slog.Logger) (*command, error) {
 	r.Dir = or(r.Dir, "/")
 	if c.User != "" {
 		var err error
-		if r.as, err = lookUp(c.User); err != nil {
+		if r.as, err = lookupUser(c.User); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
 }
 
-// defaultGrace is how long a program may go on after SIGTERM.
+// defaultGrace is the default of Command.Grace.
 const defaultGrace = 5 * time.Second
 
-// maxStderr is how much of the standard error a failure tells.
+// maxStderr limits the standard error in the error of a task, in bytes.
 const maxStderr = 1 << 10
 
-// ProcessTask runs the program, and judges how it ended.
+// ProcessTask runs the program and maps its exit to an outcome.
 func (c *command) ProcessTask(ctx context.Context, t *asynq.Task) error {
 	args, err := c.arguments(t.Payload())
 	if err != nil {
-		return archive("the task is refused: %w", err)
+		return archive("invalid task: %w", err)
 	}
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("it was not done within %v", c.Timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not finished within %v", c.Timeout))
 		defer cancel()
 	}
 	kept, complaint := newOutput(c.MaxOutput), newOutput(maxStderr)
@@ -68,28 +68,28 @@ func (c *command) ProcessTask(ctx context.Context, t *asynq.Task) error {
 	cmd.Dir, cmd.Env = c.Dir, c.environment(ctx, t)
 	cmd.Stdout, cmd.Stderr = kept, complaint
 	if c.WithStderr {
-		// One writer is one pipe, which keeps the order.
+		// A shared writer is one pipe, which keeps the order.
 		both := io.MultiWriter(kept, complaint)
 		cmd.Stdout, cmd.Stderr = both, both
 	}
 	if c.Stdin {
 		cmd.Stdin = bytes.NewReader(t.Payload())
 	}
-	cmd.WaitDelay = time.Second // for what left the group, and holds the output open
+	cmd.WaitDelay = time.Second // for processes that left the group and keep the output open
 	stopped, err := runGroup(ctx, cmd, c.as, c.Grace)
 	if cmd.ProcessState == nil {
-		return fmt.Errorf("%s did not start: %w", filepath.Base(c.Path), err)
+		return fmt.Errorf("cannot start %s: %w", filepath.Base(c.Path), err)
 	}
-	keep(ctx, t, kept.bytes(), c.log)
+	storeResult(ctx, t, kept.bytes(), c.log)
 	if stopped {
-		return c.brokenOff(ctx, cmd, kept.bytes(), complaint.bytes())
+		return c.stoppedError(ctx, cmd, kept.bytes(), complaint.bytes())
 	}
-	return c.judge(ctx, cmd, err, complaint.bytes())
+	return c.exitError(ctx, cmd, err, complaint.bytes())
 }
 
-// brokenOff is the error of a program that had to be stopped. No exit code makes success of it: many programs that clean up on SIGTERM
-// end with 0, and how much of the work they had done nobody knows.
-func (c *command) brokenOff(ctx context.Context, cmd *exec.Cmd, printed, complaint []byte) error {
+// stoppedError returns the error of a program that was stopped. The exit code does not matter: many
+// programs exit with 0 after SIGTERM, and how much of the work is done is unknown.
+func (c *command) stoppedError(ctx context.Context, cmd *exec.Cmd, printed, complaint []byte) error {
 	err := fmt.Errorf("%s was stopped: %w (%s)", filepath.Base(c.Path), context.Cause(ctx), cmd.ProcessState)
 	if !c.WithStderr {
 		printed = slices.Concat(printed, []byte("\n"), complaint)
@@ -100,11 +100,11 @@ func (c *command) brokenOff(ctx context.Context, cmd *exec.Cmd, printed, complai
 	return err
 }
 
-// environment is all that the program sees of the world: what is configured, and whose task it is.
+// environment returns the environment of the program: the configured variables and the task's.
 func (c *command) environment(ctx context.Context, t *asynq.Task) []string {
 	a := attemptOf(ctx)
 	env := []string{
-		"ASYNQ_TASK_ID=" + plain(a.id), "ASYNQ_TASK_TYPE=" + plain(t.Type()), "ASYNQ_QUEUE=" + plain(a.queue),
+		"ASYNQ_TASK_ID=" + escape(a.id), "ASYNQ_TASK_TYPE=" + escape(t.Type()), "ASYNQ_QUEUE=" + escape(a.queue),
 		"ASYNQ_ATTEMPT=" + strconv.Itoa(a.number), "ASYNQ_MAX_RETRY=" + strconv.Itoa(a.maxRetry),
 	}
 	if _, ok := c.Env["PATH"]; !ok {
@@ -117,14 +117,14 @@ func (c *command) environment(ctx context.Context, t *asynq.Task) []string {
 	return env
 }
 
-// judge makes an error of how the program ended by itself, or none.
-func (c *command) judge(ctx context.Context, cmd *exec.Cmd, waited error, complaint []byte) error {
+// exitError returns the error of a program that ended by itself; nil for success.
+func (c *command) exitError(ctx context.Context, cmd *exec.Cmd, waited error, complaint []byte) error {
 	code := cmd.ProcessState.ExitCode() // -1 after a signal
 	var exit *exec.ExitError
 	if waited != nil && !errors.As(waited, &exit) && !errors.Is(waited, exec.ErrWaitDelay) && !errors.Is(waited, errStdin) {
-		c.log.WarnContext(ctx, "the output of a command may not be complete", "command", c.Path, "error", waited)
+		c.log.WarnContext(ctx, "the output of a command may be incomplete", "command", c.Path, "error", waited)
 	}
-	if c.done(code) {
+	if c.isSuccess(code) {
 		return nil
 	}
 	err := fmt.Errorf("%s: %s", filepath.Base(c.Path), cmd.ProcessState)
@@ -137,8 +137,8 @@ func (c *command) judge(ctx context.Context, cmd *exec.Cmd, waited error, compla
 	return err
 }
 
-// done reports whether an exit code means success.
-func (c *command) done(code int) bool {
+// isSuccess reports whether an exit code means success.
+func (c *command) isSuccess(code int) bool {
 	if code == 0 {
 		return !slices.Contains(c.Exit.Retry, 0) && !slices.Contains(c.Exit.Archive, 0)
 	}

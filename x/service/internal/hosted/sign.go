@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// secretPrefix begins secrets that are Base64, as the Standard Webhooks specification writes them.
+// secretPrefix marks secrets in Base64, as in the Standard Webhooks specification.
 const secretPrefix = "whsec_"
 
-// signingKey is the key of a secret.
+// signingKey returns the key of a secret.
 func signingKey(secret string) ([]byte, error) {
 	if encoded, ok := strings.CutPrefix(secret, secretPrefix); ok {
 		return base64.StdEncoding.DecodeString(encoded)
@@ -18,8 +18,9 @@ func signingKey(secret string) ([]byte, error) {
 	return []byte(secret), nil
 }
 
-// signature is the value of the header webhook-signature: a version, and the HMAC-SHA256 over the ID, the time in seconds and the body,
-// with dots between. Neither the ID nor the time contains a dot, so no two requests have the same text.
+// signature returns the value of the header Webhook-Signature: a version and the HMAC-SHA256 of ID,
+// time in seconds and body, joined by dots. Neither ID nor time contains a dot, so the signed text
+// is unambiguous.
 func signature(key []byte, id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + timestamp + "."))

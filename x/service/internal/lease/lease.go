@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -8,28 +9,30 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/service/internal/api"
 	"github.com/asynq-go/asynq/x/service/internal/auth"
 )
 
-// Config is what an API works with.
+// Config configures an API.
 type Config struct {
-	Taker *asynq.Taker
-	API   *api.API
+	Receiver *asynq.Receiver
+	API      *api.API
 }
 
-// API hands tasks to workers. It is safe for concurrent use.
+// API serves the operations of workers. It is safe for concurrent use.
 type API struct {
-	taker *asynq.Taker
-	api   *api.API
+	receiver *asynq.Receiver
+	api      *api.API
 }
 
-// New makes an API.
-func New(cfg Config) *API { return &API{taker: cfg.Taker, api: cfg.API} }
+// New returns an API.
+func New(cfg Config) *API { return &API{receiver: cfg.Receiver, api: cfg.API} }
 
-// Routes are the operations of workers.
+// Routes returns the operations of workers.
 func (a *API) Routes() []api.Route {
 	return []api.Route{
 		{Pattern: "POST /v1/take", Scope: auth.Work, Handler: a.take},
@@ -42,8 +45,8 @@ func (a *API) Routes() []api.Route {
 	}
 }
 
-// usualWait is how long a take waits that does not say.
-const usualWait = 30 * time.Second
+// defaultWait is the wait of a take that does not set one.
+const defaultWait = 30 * time.Second
 
 func (a *API) take(c *api.Call) error {
 	body := struct {
@@ -55,70 +58,109 @@ func (a *API) take(c *api.Call) error {
 	if err := c.Decode(&body); err != nil {
 		return err
 	}
-	n, wait := 1, min(usualWait, c.Rules.MaxWait)
+	n, wait := 1, min(defaultWait, c.Rules.MaxWait) // Shorten applies to explicit waits only
 	if body.N != nil {
 		n = *body.N
 	}
 	if body.Wait != nil {
-		wait = min(time.Duration(*body.Wait), c.Rules.MaxWait)
+		wait = c.Shorten(time.Duration(*body.Wait))
 	}
 	switch {
 	case len(body.Queues) == 0:
-		return api.Invalid(api.Wrong{Pointer: "/queues", Detail: "name the queues to take from"})
+		return api.Invalid(api.FieldError{Pointer: "/queues", Detail: "must name at least one queue"})
 	case n < 1 || n > c.Rules.MaxTake:
-		return api.Invalid(api.Wrong{Pointer: "/n", Detail: "take at least 1 and at most " + strconv.Itoa(c.Rules.MaxTake)})
+		return api.Invalid(api.FieldError{Pointer: "/n", Detail: "must be from 1 to " + strconv.Itoa(c.Rules.MaxTake)})
 	}
 	if err := c.Count("queues", len(body.Queues)); err != nil {
 		return err
 	}
+	worker, wrong := workerName(c, body.Worker)
+	if wrong != "" {
+		return api.Invalid(api.FieldError{Pointer: "/worker", Detail: wrong})
+	}
 	for i, q := range body.Queues {
 		if err := api.CheckQueueName(q); err != nil {
-			return api.Invalid(api.Wrong{Pointer: "/queues/" + strconv.Itoa(i), Detail: err.Error()})
+			return api.Invalid(api.FieldError{Pointer: "/queues/" + strconv.Itoa(i), Detail: err.Error()})
 		}
 		if err := c.Admit(q); err != nil {
 			return err
 		}
-		a.api.Touch(q)
 	}
-	leave, err := a.api.Waiter(c)
+	leave, err := a.api.Waiter(c, len(body.Queues))
 	if err != nil {
 		return err
 	}
-	leases, err := a.await(c, n, wait, body.Queues)
+	leases, err := a.await(c, worker, n, wait, body.Queues)
 	leave()
 	if err != nil {
 		return err
 	}
+	for _, l := range leases {
+		a.api.Touch(l.Queue()) // only queues that exist: waiting for others costs nothing
+	}
 	if err := c.Recheck(body.Queues...); err != nil {
-		a.undo(c, leases, body.Worker, err)
+		a.returnTasks(c, leases, worker, err)
 		return err
 	}
-	return a.hand(c, leases, body.Worker)
+	return a.deliver(c, leases, worker)
 }
 
-// await waits for tasks: until there are some, the wait is over, the client goes, or the service ends.
-func (a *API) await(c *api.Call, n int, wait time.Duration, queues []string) ([]*asynq.Lease, error) {
-	ctx, cancel := context.WithTimeout(c.R.Context(), max(wait, shortestWait))
+// await waits until there are tasks, the wait is over, the client disconnects, or the service shuts
+// down.
+func (a *API) await(c *api.Call, worker string, n int, wait time.Duration, queues []string) ([]*asynq.Lease, error) {
+	ctx, cancel := context.WithTimeout(c.R.Context(), max(wait, minWait))
 	defer cancel()
 	defer context.AfterFunc(a.api.Ended, cancel)()
-	leases, err := a.taker.Take(ctx, n, queues...)
+	leases, err := a.receiver.ReceiveAs(ctx, worker, n, queues...)
 	switch {
 	case err == nil:
 		return leases, nil
 	case c.R.Context().Err() != nil:
 		return nil, c.R.Context().Err()
-	case ctx.Err() != nil || errors.Is(err, asynq.ErrTakerClosed):
+	case ctx.Err() != nil || errors.Is(err, asynq.ErrReceiverClosed):
 		return nil, nil
 	default:
 		return nil, err
 	}
 }
 
-// shortestWait is how long a take waits at least: Redis is asked, and has to answer.
-const shortestWait = 100 * time.Millisecond
+// maxWorkerName is the maximum length of a worker name in bytes.
+const maxWorkerName = 200
 
-// hand gives tasks to the client. What cannot be written goes back to its queue.
-func (a *API) hand(c *api.Call, leases []*asynq.Lease, worker string) error {
+// workerName returns the name of a worker in lists: the one that it sent, or else that of its
+// token.
+func workerName(c *api.Call, name string) (_, wrong string) {
+	switch {
+	case name == "":
+		// A token name may contain any characters.
+		return cmp.Or(printable(c.Who.Name), "unnamed"), ""
+	case printable(name) != name:
+		return "", "must be printable text of at most " + strconv.Itoa(maxWorkerName) + " bytes"
+	}
+	return name, ""
+}
+
+// printable removes characters that worker names must not contain, and truncates text to
+// maxWorkerName.
+func printable(text string) string {
+	text = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, text))
+	for len(text) > maxWorkerName {
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
+	}
+	return text
+}
+
+// minWait is the minimum wait of a take: Redis needs time to respond.
+const minWait = 100 * time.Millisecond
+
+// deliver sends tasks to the client. If that fails, the tasks return to their queues.
+func (a *API) deliver(c *api.Call, leases []*asynq.Lease, worker string) error {
 	j := api.NewJSON()
 	defer j.Free()
 	j.Open('{').Key("tasks").Open('[')
@@ -131,34 +173,35 @@ func (a *API) hand(c *api.Call, leases []*asynq.Lease, worker string) error {
 		err = c.Send(http.StatusOK, j.Bytes())
 	}
 	if err != nil {
-		a.undo(c, leases, worker, err)
+		a.returnTasks(c, leases, worker, err)
 	}
 	return err
 }
 
-// undoTimeout is how long tasks may take to get back to their queues.
-const undoTimeout = 10 * time.Second
+// returnTimeout is how long returning tasks to their queues may take.
+const returnTimeout = 10 * time.Second
 
-// undo gives tasks back whose client has gone: the last one first, as each goes to the front.
-func (a *API) undo(c *api.Call, leases []*asynq.Lease, worker string, cause error) {
+// returnTasks returns undelivered tasks to the front of their queues, the last one first to keep
+// their order.
+func (a *API) returnTasks(c *api.Call, leases []*asynq.Lease, worker string, cause error) {
 	if len(leases) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.R.Context()), undoTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.R.Context()), returnTimeout)
 	defer cancel()
 	settlements := make([]asynq.Settlement, 0, len(leases))
 	for _, l := range slices.Backward(leases) {
 		settlements = append(settlements, asynq.Settlement{Lease: l, Release: true})
 	}
-	err := errors.Join(a.taker.Settle(ctx, settlements...)...)
-	a.api.Log.Warn("tasks given back: their worker has gone, or must not have them", "tasks", len(leases), "token", c.Who.Name, "worker", worker, "cause", cause, "error", err)
+	err := errors.Join(a.receiver.Settle(ctx, settlements...)...)
+	a.api.Log.Warn("undelivered tasks returned to their queues", "tasks", len(leases), "token", c.Who.Name, "worker", worker, "cause", cause, "error", err)
 }
 
-// write writes a task for a worker.
+// write writes a leased task.
 func write(j *api.JSON, l *asynq.Lease) {
 	info := l.Info()
 	j.Open('{')
-	j.Key("lease").String(pack(l.Queue(), l.ID(), l.Token()))
+	j.Key("lease").String(encode(handle{l.Queue(), l.ID(), l.Worker(), l.Token()}))
 	j.Key("queue").String(l.Queue())
 	j.Key("id").String(l.ID())
 	j.Key("type").String(info.Type)
@@ -173,75 +216,96 @@ func write(j *api.JSON, l *asynq.Lease) {
 	j.Close('}')
 }
 
-// find returns the lease that a word stands for, if the caller may have it. Pointer is where the word is.
-func (a *API) find(c *api.Call, word, pointer string) (*asynq.Lease, error) {
-	queue, id, token, ok := unpack(strings.TrimSpace(word))
+// find decodes a lease and checks the caller's access to its queue. Pointer is its position in the
+// body.
+func (a *API) find(c *api.Call, text, pointer string) (ref asynq.LeaseRef, err error) {
+	w, ok := decode(strings.TrimSpace(text))
 	if !ok {
-		return nil, api.Invalid(api.Wrong{Pointer: pointer, Detail: "this is no lease: send what came with the task"})
+		return ref, api.Invalid(api.FieldError{Pointer: pointer, Detail: "invalid lease: send the lease that was returned with the task"})
 	}
-	if !c.Who.Sees(queue) {
-		return nil, c.Admit(queue)
+	if !c.Who.HasAccess(w.queue) {
+		return ref, c.Admit(w.queue)
 	}
-	return a.taker.Lease(queue, id, token), nil
+	return asynq.LeaseRef{Queue: w.queue, ID: w.id, Token: w.token, Worker: w.worker}, nil
 }
 
-// results are what became of leases, one by one.
+// results holds a reference or an error per entry.
 type results struct {
-	leases []*asynq.Lease // nil where there is an error
+	refs   []asynq.LeaseRef
+	leases []*asynq.Lease // set by extend; nil if there is an error
 	errs   []error
 }
 
-func (a *API) findAll(c *api.Call, words []string, pointer func(i int) string) *results {
-	r := &results{make([]*asynq.Lease, len(words)), make([]error, len(words))}
-	for i, word := range words {
-		r.leases[i], r.errs[i] = a.find(c, word, pointer(i))
+func (a *API) findAll(c *api.Call, handles []string, pointer func(i int) string) *results {
+	n := len(handles)
+	r := &results{make([]asynq.LeaseRef, n), make([]*asynq.Lease, n), make([]error, n)}
+	for i, handle := range handles {
+		r.refs[i], r.errs[i] = a.find(c, handle, pointer(i))
 	}
 	return r
 }
 
-// each calls a function with the leases that are there, and keeps its errors.
-func (r *results) each(do func(leases []*asynq.Lease, at []int) []error) {
-	var found []*asynq.Lease
+// each calls do with the positions of the entries without an error, and stores the errors that it
+// returns.
+func (r *results) each(do func(at []int) []error) {
 	var at []int
-	for i, l := range r.leases {
-		if l != nil {
-			found, at = append(found, l), append(at, i)
+	for i, err := range r.errs {
+		if err == nil {
+			at = append(at, i)
 		}
 	}
-	if len(found) == 0 {
+	if len(at) == 0 {
 		return
 	}
-	for i, err := range do(found, at) {
+	for i, err := range do(at) {
 		r.errs[at[i]] = err
 	}
 }
 
-// problem is what a client is told of an error that a lease has met with; nil if there is none.
+// problem converts an error of a lease; nil if err is nil.
 func (a *API) problem(c *api.Call, l *asynq.Lease, err error) *api.Problem {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded) && overdue(l):
-		return api.Problemf(http.StatusConflict, api.KindDeadline, "the attempt's deadline has passed: stop, and settle the lease before it ends")
+		return api.Problemf(http.StatusConflict, api.KindDeadline, "the deadline of the attempt has passed: stop and settle the lease before it expires")
 	default:
-		return a.api.Trouble(c, err)
+		return a.api.PartialProblem(c, err)
 	}
 }
 
-// overdue reports whether a deadline has passed: that the network took too long is the same error.
+// overdue reports whether the deadline of the attempt has passed. A network timeout is the same
+// error.
 func overdue(l *asynq.Lease) bool {
 	return l != nil && !l.Deadline().IsZero() && time.Until(l.Deadline()) < time.Second
 }
 
-func (a *API) extend(c *api.Call, words []string, pointer func(i int) string) *results {
-	r := a.findAll(c, words, pointer)
-	r.each(func(leases []*asynq.Lease, _ []int) []error { return a.taker.Extend(c.R.Context(), leases...) })
+func (a *API) extend(c *api.Call, handles []string, pointer func(i int) string) *results {
+	r := a.findAll(c, handles, pointer)
+	r.each(func(at []int) []error {
+		refs := make([]asynq.LeaseRef, len(at))
+		for i, n := range at {
+			refs[i] = r.refs[n]
+		}
+		leases, errs := a.receiver.OpenLeases(c.R.Context(), refs...)
+		for i, n := range at {
+			r.leases[n] = leases[i]
+		}
+		return errs
+	})
+	r.each(func(at []int) []error {
+		leases := make([]*asynq.Lease, len(at))
+		for i, n := range at {
+			leases[i] = r.leases[n]
+		}
+		return a.receiver.Extend(c.R.Context(), leases...)
+	})
 	return r
 }
 
-func (a *API) writeExtended(c *api.Call, j *api.JSON, word string, l *asynq.Lease, err error) {
+func (a *API) writeExtended(c *api.Call, j *api.JSON, handle string, l *asynq.Lease, err error) {
 	j.Open('{')
-	j.Key("lease").String(word)
+	j.Key("lease").String(handle)
 	if p := a.problem(c, l, err); p != nil {
 		j.Key("problem").Problem(p)
 	} else {
@@ -267,21 +331,21 @@ func (a *API) extendAll(c *api.Call) error {
 	j := api.NewJSON()
 	defer j.Free()
 	j.Open('{').Key("results").Open('[')
-	for i, word := range body.Leases {
-		a.writeExtended(c, j, word, r.leases[i], r.errs[i])
+	for i, handle := range body.Leases {
+		a.writeExtended(c, j, handle, r.leases[i], r.errs[i])
 	}
 	j.Close(']').Close('}')
 	return c.Send(http.StatusOK, j.Bytes())
 }
 
 func (a *API) extendOne(c *api.Call) error {
-	word := c.R.PathValue("lease")
-	r := a.extend(c, []string{word}, func(int) string { return "/lease" })
+	handle := c.R.PathValue("lease")
+	r := a.extend(c, []string{handle}, func(int) string { return "/lease" })
 	if p := a.problem(c, r.leases[0], r.errs[0]); p != nil {
 		return p
 	}
 	j := api.NewJSON()
 	defer j.Free()
-	a.writeExtended(c, j, word, r.leases[0], nil)
+	a.writeExtended(c, j, handle, r.leases[0], nil)
 	return c.Send(http.StatusOK, j.Bytes())
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/asynq-go/asynq/x/service/internal/api"
 )
 
-// done, failed and released are what belongs to outcomes, as clients write it.
+// Request bodies of outcomes.
 type (
 	doneBody struct {
 		Result       json.RawMessage `json:"result"`
@@ -23,7 +23,7 @@ type (
 		RetryIn   *api.Duration `json:"retry_in"`
 		SkipRetry bool          `json:"skip_retry"`
 	}
-	// Embedded, they would be in the pointers of errors.
+	// Embedded structs would appear in the pointers of errors.
 	outcome struct {
 		Lease        string          `json:"lease"`
 		Outcome      string          `json:"outcome"`
@@ -42,25 +42,25 @@ func (o *outcome) hasResult() bool {
 
 func (o *outcome) hasFailure() bool { return o.Error != "" || o.RetryIn != nil || o.SkipRetry }
 
-// failure is an error with a worker's words, and what becomes of the task.
+// failure is the error of a worker, and how to retry.
 type failure struct {
-	text string
-	wish error // nil: nothing special
+	text  string
+	retry error // SkipRetry, RetryAfter or nil
 }
 
 func (f *failure) Error() string { return f.text }
-func (f *failure) Unwrap() error { return f.wish }
+func (f *failure) Unwrap() error { return f.retry }
 
-// settlement is what an outcome means.
+// settlement converts an outcome.
 func (o *outcome) settlement(pointer string) (s asynq.Settlement, p *api.Problem) {
 	wrong := func(field, detail string) (asynq.Settlement, *api.Problem) {
-		return s, api.Invalid(api.Wrong{Pointer: pointer + "/" + field, Detail: detail})
+		return s, api.Invalid(api.FieldError{Pointer: pointer + "/" + field, Detail: detail})
 	}
 	if o.Outcome != "done" && o.hasResult() {
-		return wrong("result", "only a task that is done has a result")
+		return wrong("result", "allowed only with the outcome done")
 	}
 	if o.Outcome != "fail" && o.hasFailure() {
-		return wrong("error", "error, retry_in and skip_retry belong to the outcome fail")
+		return wrong("error", "error, retry_in and skip_retry are allowed only with the outcome fail")
 	}
 	switch o.Outcome {
 	case "done":
@@ -72,32 +72,32 @@ func (o *outcome) settlement(pointer string) (s asynq.Settlement, p *api.Problem
 	case "fail":
 		f := &failure{text: o.Error}
 		if f.text == "" {
-			f.text = "the worker gave no reason"
+			f.text = "no error given"
 		}
 		switch {
 		case o.SkipRetry && o.RetryIn != nil:
-			return wrong("retry_in", "give retry_in or skip_retry, not both")
+			return wrong("retry_in", "set either retry_in or skip_retry, not both")
 		case o.SkipRetry:
-			f.wish = asynq.SkipRetry
+			f.retry = asynq.SkipRetry
 		case o.RetryIn != nil:
-			f.wish = asynq.RetryAfter(time.Duration(*o.RetryIn))
+			f.retry = asynq.RetryAfter(time.Duration(*o.RetryIn))
 		}
 		s.Err = f
 		return s, nil
 	default:
-		return wrong("outcome", `the outcome is "done", "fail" or "release"`)
+		return wrong("outcome", `must be "done", "fail" or "release"`)
 	}
 }
 
-// settleTimeout is how long outcomes may take to get to Redis, while the client waits.
+// settleTimeout is how long a settlement may take.
 const settleTimeout = 15 * time.Second
 
 func (a *API) settle(c *api.Call, outcomes []outcome, pointers []string) *results {
-	words := make([]string, len(outcomes))
+	handles := make([]string, len(outcomes))
 	for i := range outcomes {
-		words[i] = outcomes[i].Lease
+		handles[i] = outcomes[i].Lease
 	}
-	r := a.findAll(c, words, func(i int) string { return pointers[i] + "/lease" })
+	r := a.findAll(c, handles, func(i int) string { return pointers[i] + "/lease" })
 	settlements := make([]asynq.Settlement, len(outcomes))
 	for i := range outcomes {
 		if r.errs[i] != nil {
@@ -105,24 +105,24 @@ func (a *API) settle(c *api.Call, outcomes []outcome, pointers []string) *result
 		}
 		s, p := outcomes[i].settlement(pointers[i])
 		if p != nil {
-			r.leases[i], r.errs[i] = nil, p
+			r.errs[i] = p
 			continue
 		}
-		s.Lease = r.leases[i]
+		s.Ref = r.refs[i]
 		settlements[i] = s
 	}
-	// An outcome is worth more than the connection that it came over.
+	// Settle even if the client disconnects.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.R.Context()), settleTimeout)
 	defer cancel()
-	r.each(func(_ []*asynq.Lease, at []int) []error {
+	r.each(func(at []int) []error {
 		given := make([]asynq.Settlement, len(at))
 		for i, n := range at {
 			given[i] = settlements[n]
 		}
-		errs := a.taker.Settle(ctx, given...)
+		errs := a.receiver.Settle(ctx, given...)
 		for i, err := range errs {
 			if err == nil {
-				a.api.Hint(given[i].Lease.Queue(), given[i].Lease.ID())
+				a.api.Hint(given[i].Ref.Queue, given[i].Ref.ID)
 			}
 		}
 		return errs
@@ -130,9 +130,9 @@ func (a *API) settle(c *api.Call, outcomes []outcome, pointers []string) *result
 	return r
 }
 
-func writeSettled(j *api.JSON, word string, p *api.Problem) {
+func writeSettled(j *api.JSON, handle string, p *api.Problem) {
 	j.Open('{')
-	j.Key("lease").String(word)
+	j.Key("lease").String(handle)
 	if p != nil {
 		j.Key("problem").Problem(p)
 	} else {
@@ -156,7 +156,7 @@ func (a *API) settleAll(c *api.Call) error {
 	for i, text := range body.Outcomes {
 		pointers[i] = "/outcomes/" + strconv.Itoa(i)
 		if p := api.Unmarshal(text, pointers[i], &outcomes[i]); p != nil {
-			return p // without its lease, there is nothing to tell it of
+			return p // without a lease there is no entry to report it in
 		}
 	}
 	r := a.settle(c, outcomes, pointers)
@@ -184,7 +184,7 @@ func (a *API) settleOne(c *api.Call, o outcome) error {
 
 func (a *API) doneOne(c *api.Call) error {
 	var body doneBody
-	if err := c.Decode(&body); err != nil {
+	if err := c.DecodeOptional(&body); err != nil {
 		return err
 	}
 	return a.settleOne(c, outcome{Outcome: "done", Result: body.Result, ResultText: body.ResultText, ResultBase64: body.ResultBase64})
@@ -192,14 +192,14 @@ func (a *API) doneOne(c *api.Call) error {
 
 func (a *API) failOne(c *api.Call) error {
 	var body failBody
-	if err := c.Decode(&body); err != nil {
+	if err := c.DecodeOptional(&body); err != nil {
 		return err
 	}
 	return a.settleOne(c, outcome{Outcome: "fail", Error: body.Error, RetryIn: body.RetryIn, SkipRetry: body.SkipRetry})
 }
 
 func (a *API) releaseOne(c *api.Call) error {
-	if err := c.Decode(&struct{}{}); err != nil {
+	if err := c.DecodeOptional(&struct{}{}); err != nil {
 		return err
 	}
 	return a.settleOne(c, outcome{Outcome: "release"})

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq;
 
-/** A handler throws it: do not try again. The task is archived, whatever attempts it has left. */
+/** Thrown by a handler to archive the task, even if it has retries left. */
 class Abandon extends \RuntimeException
 {
 }

@@ -4,7 +4,10 @@ declare(strict_types=1);
 
 namespace Asynq;
 
-/** Task::check throws it when the handler should stop. Let it pass: the worker fails the attempt. */
+/**
+ * Thrown by Task::check when the handler should stop. Do not catch it: the worker fails the
+ * attempt.
+ */
 class Canceled extends \RuntimeException
 {
 }

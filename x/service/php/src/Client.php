@@ -10,25 +10,28 @@ use Asynq\Exception\ProblemException;
 use Asynq\Exception\Unavailable;
 
 /**
- * Talks to the queue service. One client keeps one connection: do not share it between processes.
+ * Client of the queue service. It keeps one connection: do not share it between processes.
  *
- * What is not answered is sent again, for retryFor seconds in all. That is safe: a task has an ID, by which the service knows it again.
- * A change that was made, but not answered, meets itself when it is repeated: delete() may throw NotFound then, run() and archive() WrongState.
- * All methods throw an AsynqException: a ProblemException if the service refuses, a ConnectionException if it cannot be reached.
+ * Requests without a response are retried for retryFor seconds in total. Enqueueing is idempotent,
+ * because every task has an ID. If the response to a change was lost, the retry may fail: delete()
+ * may throw NotFound, run() and archive() WrongState. All methods throw AsynqException:
+ * ProblemException if the service rejects the request, ConnectionException if it is unreachable.
  */
 final class Client
 {
-    /** How many tasks the service takes in one request. */
+    /** Maximum number of tasks in one request. */
     public const BATCH = 1000;
 
     private readonly Http $http;
 
     /**
      * @param string $url such as "https://queue.example.com"
-     * @param string $token the secret of a token that has the scopes for what is called
-     * @param float $timeout how long an answer may take, in seconds; waits come on top
-     * @param float $retryFor for how many seconds to try again what was not answered; 0: not at all
-     * @param array<int, mixed> $curlOptions more options of curl, such as CURLOPT_CAINFO or CURLOPT_SSLCERT
+     * @param string $token secret of a token with the scopes of the methods that are called
+     * @param float $timeout response timeout in seconds, in addition to waits
+     * @param float $retryFor how long to retry requests without a response, in seconds; 0 disables
+     *     retries
+     * @param array<int, mixed> $curlOptions additional curl options, such as CURLOPT_CAINFO or
+     *     CURLOPT_SSLCERT
      */
     public function __construct(
         private readonly string $url,
@@ -40,15 +43,18 @@ final class Client
         $this->http = new Http($url, $token, $timeout, $retryFor, $curlOptions);
     }
 
-    /** Enqueues a task, or returns the one that is there with the same ID, type and payload. Scope: enqueue. */
+    /**
+     * Enqueues a task, or returns the existing one with the same ID, type and payload. Scope:
+     * enqueue.
+     */
     public function enqueue(NewTask $task): TaskInfo
     {
         return new TaskInfo($this->http->repeat('POST', '/v1/tasks', $task->fields())->task);
     }
 
     /**
-     * Enqueues many tasks, a thousand at a time. Each has a result of its own, in their order. Where the service cannot be reached, what
-     * came before stays enqueued: call it again with the same IDs.
+     * Enqueues many tasks, 1,000 per request, and returns one result per task, in order. If the
+     * service becomes unreachable, previous batches stay enqueued: call it again with the same IDs.
      *
      * @param iterable<NewTask> $tasks
      * @return list<TaskInfo|ProblemException>
@@ -77,9 +83,9 @@ final class Client
         $open = array_keys($batch);
         $end = microtime(true) + $this->retryFor;
         for ($pause = 0.1;; $pause *= 2) {
-            $answer = $this->http->repeat('POST', '/v1/tasks/batch', ['tasks' => array_map(static fn (int $i) => $batch[$i], $open)]);
+            $response = $this->http->repeat('POST', '/v1/tasks/batch', ['tasks' => array_map(static fn (int $i) => $batch[$i], $open)]);
             $again = [];
-            foreach ($answer->results as $at => $r) {
+            foreach ($response->results as $at => $r) {
                 $i = $open[$at];
                 $results[$i] = isset($r->task) ? new TaskInfo($r->task) : ProblemException::of($r->problem, $r->problem->status);
                 if ($results[$i] instanceof Unavailable) {
@@ -95,15 +101,15 @@ final class Client
         }
     }
 
-    /** What is known of a task. Scope: read. */
+    /** Returns a task. Scope: read. */
     public function get(string $queue, string $id): TaskInfo
     {
         return new TaskInfo($this->http->repeat('GET', self::task($queue, $id))->task);
     }
 
     /**
-     * Waits until a task is completed or archived, for so many seconds at most, and returns what is known of it then: see
-     * TaskInfo::hasEnded. Throws TaskGone if the task ends and has no retention. Scope: read.
+     * Waits until a task is completed or archived, at most $seconds, and returns it; see
+     * TaskInfo::hasEnded. Throws TaskGone if the task ends without a retention. Scope: read.
      */
     public function wait(string $queue, string $id, float $seconds = 30.0): TaskInfo
     {
@@ -122,16 +128,17 @@ final class Client
         $this->http->repeat('DELETE', self::task($queue, $id));
     }
 
-    /** Asks the worker of an active task to stop. Scope: manage. */
+    /** Cancels an active task: its worker receives a stop request. Scope: manage. */
     public function cancel(string $queue, string $id): void
     {
         $this->http->repeat('POST', self::task($queue, $id) . '/cancel', []);
     }
 
     /**
-     * Has a task run at another time. Scope: manage.
+     * Changes when a task runs. Scope: manage.
      *
-     * @param \DateTimeInterface|int|float|string $when a time, or how long from now: seconds, or a duration such as "1h30m"
+     * @param \DateTimeInterface|int|float|string $when a time, or a delay: seconds, or a duration
+     *     such as "1h30m"
      */
     public function reschedule(string $queue, string $id, \DateTimeInterface|int|float|string $when): void
     {
@@ -139,20 +146,20 @@ final class Client
         $this->http->repeat('POST', self::task($queue, $id) . '/reschedule', $body);
     }
 
-    /** Has a task run now that waits for its time, or is archived. Scope: manage. */
+    /** Runs a scheduled, retry, archived or completed task now. Scope: manage. */
     public function run(string $queue, string $id): void
     {
         $this->http->repeat('POST', self::task($queue, $id) . '/run', []);
     }
 
-    /** Archives a task: it stays, and is not run. Scope: manage. */
+    /** Archives a pending, scheduled or retry task. Scope: manage. */
     public function archive(string $queue, string $id): void
     {
         $this->http->repeat('POST', self::task($queue, $id) . '/archive', []);
     }
 
     /**
-     * The queues that the token is good for. Scope: read.
+     * Returns the queues that the token has access to. Scope: read.
      *
      * @return list<QueueInfo>
      */
@@ -161,30 +168,39 @@ final class Client
         return array_map(static fn (object $q) => new QueueInfo($q), $this->http->repeat('GET', '/v1/queues')->queues);
     }
 
-    /** The figures of a queue. Scope: read. */
+    /** Returns the statistics of a queue. Scope: read. */
     public function stats(string $queue): QueueInfo
     {
         return new QueueInfo($this->http->repeat('GET', self::queue($queue))->queue);
     }
 
-    /** Lets no task of the queue be taken until it is resumed. Scope: manage. */
+    /** Pauses a queue: no tasks are taken from it until it is resumed. Scope: manage. */
     public function pause(string $queue): void
     {
         $this->http->repeat('POST', self::queue($queue) . '/pause', []);
     }
 
-    /** Ends a pause. Scope: manage. */
+    /** Resumes a paused queue. Scope: manage. */
     public function resume(string $queue): void
     {
         $this->http->repeat('POST', self::queue($queue) . '/resume', []);
     }
 
     /**
-     * Waits for tasks, and takes up to n of them. Worker does this for you. It is sent once. Where stop says true, the wait is given up, and
-     * [] returned. Scope: work.
+     * Deletes an empty queue; with $force, also its tasks, provided that none is active. Scope:
+     * manage.
+     */
+    public function deleteQueue(string $queue, bool $force = false): void
+    {
+        $this->http->repeat('DELETE', self::queue($queue) . ($force ? '?force=true' : ''));
+    }
+
+    /**
+     * Waits for tasks and takes up to $n of them. Worker does this for you. The request is not
+     * retried. If $stop returns true, the wait ends and the result is empty. Scope: work.
      *
      * @param list<string> $queues
-     * @param ?callable(): bool $stop asked about once a second
+     * @param ?callable(): bool $stop called about once per second
      * @return list<Task>
      */
     public function take(array $queues, int $n = 1, float $wait = 30.0, ?string $worker = null, ?callable $stop = null): array
@@ -194,21 +210,22 @@ final class Client
             $body['worker'] = $worker;
         }
         try {
-            $answer = $this->http->once('POST', '/v1/take', $body, $wait, $stop);
+            $response = $this->http->once('POST', '/v1/take', $body, $wait, $stop);
         } catch (ConnectionException $e) {
             if ($stop !== null && $stop()) {
                 return [];
             }
             throw $e;
         }
-        return array_map(static fn (object $t) => new Task($t), $answer->tasks);
+        return array_map(static fn (object $t) => new Task($t), $response->tasks);
     }
 
     /**
-     * Has leases last longer: a heartbeat. It is sent once. Scope: work.
+     * Extends leases (heartbeat). The request is not retried. Scope: work.
      *
      * @param list<string> $leases
-     * @return array<string, true|\Throwable> by lease: true, or Canceled, or the ProblemException of one that is lost
+     * @return array<string, true|\Throwable> by lease: true, Canceled, or a ProblemException, such
+     *     as LeaseLost
      */
     public function extend(array $leases): array
     {
@@ -224,10 +241,11 @@ final class Client
     }
 
     /**
-     * Tells how attempts ended. It is sent once, and may be sent again: an outcome counts once. Scope: work.
+     * Settles leases with the outcomes of attempts. The request is not retried, but may be: an
+     * outcome counts once. Scope: work.
      *
-     * @param list<array<string, mixed>> $outcomes as docs/SERVICE_API.md has them
-     * @return list<?ProblemException> in their order: null where it is settled
+     * @param list<array<string, mixed>> $outcomes as described in docs/SERVICE_API.md
+     * @return list<?ProblemException> in order; null means settled
      * @throws AsynqException
      */
     public function settle(array $outcomes): array
@@ -239,7 +257,7 @@ final class Client
     }
 
     /**
-     * What another process needs to talk to the service as this client does.
+     * Returns the settings for a client in another process.
      *
      * @internal
      * @return array{url: string, token: string, curl: array<int, mixed>}

@@ -5,13 +5,13 @@ declare(strict_types=1);
 namespace Asynq;
 
 /**
- * Durations and times as the service writes them.
+ * Converts durations and times to and from the format of the service.
  *
  * @internal
  */
 final class Format
 {
-    /** Seconds, or text that is a duration already. */
+    /** Formats seconds; returns strings unchanged. */
     public static function duration(int|float|string|null $d): ?string
     {
         return $d === null || is_string($d) ? $d : sprintf('%.3Fs', $d);
@@ -22,7 +22,7 @@ final class Format
         return $t?->format('Y-m-d\TH:i:s.uP');
     }
 
-    /** A time of the service, to the microsecond: PHP knows no nanoseconds. */
+    /** Parses a time, truncated to microseconds, which is the precision of PHP. */
     public static function parse(?string $text): ?\DateTimeImmutable
     {
         return $text === null ? null : new \DateTimeImmutable((string) preg_replace('/(\.\d{6})\d+/', '$1', $text));

@@ -5,23 +5,23 @@ declare(strict_types=1);
 namespace Asynq;
 
 /**
- * Extends the leases of a worker, and knows which tasks it should stop.
+ * Extends the leases of a worker and reports which tasks to stop.
  *
  * @internal
  */
 interface Heartbeat
 {
     /**
-     * Says which leases there are from now on.
+     * Replaces the set of leases to extend.
      *
      * @param list<Task> $tasks
      */
     public function watch(array $tasks): void;
 
-    /** Sees to what is due. */
+    /** Extends leases if due. */
     public function beat(): void;
 
-    /** Why to stop working under a lease; null to go on. */
+    /** Returns the reason to stop working on a task; null to continue. */
     public function trouble(string $lease): ?string;
 
     public function stop(): void;

@@ -8,7 +8,7 @@ use Asynq\Exception\AsynqException;
 use Asynq\Exception\Unavailable;
 
 /**
- * Extends leases when they are due: in the worker whenever it is asked, or in a process of its own.
+ * Extends leases when due, in the worker process or in a separate one.
  *
  * @internal
  */
@@ -16,7 +16,7 @@ final class HeartbeatLoop implements Heartbeat
 {
     /** @var list<string> */
     private array $leases = [];
-    /** @var array<string, string> why, by lease */
+    /** @var array<string, string> reason to stop, by lease */
     private array $troubles = [];
     private float $interval = 10.0;
     private float $next = INF;
@@ -26,7 +26,8 @@ final class HeartbeatLoop implements Heartbeat
     }
 
     /**
-     * A third of what the leases last; the clocks of worker and service may differ, so it stays within reason.
+     * Returns a third of the remaining lease time, between 0.5 and 10 seconds because clocks may
+     * differ.
      *
      * @param list<Task> $tasks
      */
@@ -50,7 +51,7 @@ final class HeartbeatLoop implements Heartbeat
         $this->next = $leases === [] ? INF : microtime(true) + $interval;
     }
 
-    /** In how many seconds the next beat is due. */
+    /** Returns the seconds until the next heartbeat. */
     public function due(): float
     {
         return $this->next - microtime(true);

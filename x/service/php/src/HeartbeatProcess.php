@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Asynq;
 
 /**
- * A heartbeat in a process of its own, so that leases are extended while a handler is busy, be it in a query that takes minutes. It ends
- * with the worker, however that ends: then nothing comes from its standard input any more.
+ * A heartbeat in a separate process, which extends leases even while a handler blocks, for example
+ * in a long query. It exits when the worker does, because its standard input closes.
  *
  * @internal
  */
@@ -19,7 +19,7 @@ final class HeartbeatProcess implements Heartbeat
     private string $rest = '';
     /** @var list<Task> */
     private array $tasks = [];
-    /** @var array<string, string> why, by lease */
+    /** @var array<string, string> reason to stop, by lease */
     private array $troubles = [];
 
     public function __construct(private readonly Client $client)
@@ -27,7 +27,7 @@ final class HeartbeatProcess implements Heartbeat
         $this->start();
     }
 
-    /** Whether this PHP can start processes. */
+    /** Reports whether PHP can start processes. */
     public static function possible(): bool
     {
         return PHP_SAPI === 'cli' && PHP_BINARY !== '' && function_exists('proc_open');
@@ -37,16 +37,16 @@ final class HeartbeatProcess implements Heartbeat
     {
         $this->rest = '';
         $process = proc_open(
-            [PHP_BINARY, __DIR__ . '/heartbeat.php'],
+            [PHP_BINARY, __DIR__ . '/heartbeat_process.php'],
             [['pipe', 'r'], ['pipe', 'w'], STDERR],
             $this->pipes,
         );
         if ($process === false) {
-            throw new \RuntimeException('the process for heartbeats cannot be started: see the option heartbeat of the worker');
+            throw new \RuntimeException('cannot start the heartbeat process: see the option heartbeat of Worker');
         }
         $this->process = $process;
         stream_set_blocking($this->pipes[1], false);
-        $this->send($this->client->settings()); // not as an argument: anybody could see it
+        $this->send($this->client->settings()); // not as an argument, which other users can read
     }
 
     /** @param array<string, mixed> $message */
@@ -73,14 +73,14 @@ final class HeartbeatProcess implements Heartbeat
         }
     }
 
-    /** Somebody has killed the process. */
+    /** Restarts the process after it was killed. */
     private function restart(): void
     {
         $this->stop();
         $this->start();
         $this->send([
             'leases' => array_map(static fn (Task $t): string => $t->lease, $this->tasks),
-            'interval' => 0.0, // beats may have been missed
+            'interval' => 0.0, // heartbeats may have been missed
         ]);
     }
 
@@ -108,7 +108,7 @@ final class HeartbeatProcess implements Heartbeat
             return;
         }
         array_map(fclose(...), $this->pipes);
-        proc_terminate($this->process, 9); // it has nothing to end in order
+        proc_terminate($this->process, 9); // has no state to save
         proc_close($this->process);
         $this->process = null;
     }

@@ -9,7 +9,7 @@ use Asynq\Exception\ProblemException;
 use Asynq\Exception\Unavailable;
 
 /**
- * JSON over one connection, which is kept.
+ * Sends JSON requests over one persistent connection.
  *
  * @internal
  */
@@ -36,7 +36,7 @@ final class Http
     }
 
     /**
-     * Sends a request until it is answered, for retryFor seconds at most.
+     * Sends a request and retries it until there is a response, at most retryFor seconds.
      *
      * @param ?array<string, mixed> $body
      */
@@ -56,7 +56,7 @@ final class Http
         }
     }
 
-    /** How long to wait before the next try: the doubled pause up to a bound, shaken so that clients do not come back all at once. */
+    /** Returns the backoff with jitter, or a longer Retry-After. */
     public static function pause(float $pause, \Throwable $cause): float
     {
         $asked = $cause instanceof Unavailable ? (float) $cause->retryAfter : 0.0;
@@ -64,8 +64,8 @@ final class Http
     }
 
     /**
-     * Sends a request once. wait is how long the service may take by itself. Where stop says true before anything of the answer is there,
-     * the request is given up.
+     * Sends a request once. $wait is added to the timeout. If $stop returns true before the
+     * response begins, the request is aborted.
      *
      * @param ?array<string, mixed> $body
      * @param ?callable(): bool $stop
@@ -95,18 +95,18 @@ final class Http
         $text = curl_exec($curl);
         if (!is_string($text)) {
             $error = curl_error($curl);
-            $this->close(); // an answer that is late must not meet the next request
-            throw new ConnectionException("$method $path: " . ($error !== '' ? $error : 'no answer'));
+            $this->close(); // a late response must not be read by the next request
+            throw new ConnectionException("$method $path: " . ($error !== '' ? $error : 'no response'));
         }
         $status = (int) curl_getinfo($curl, CURLINFO_RESPONSE_CODE);
-        $answer = $text === '' ? null : json_decode($text, false, 512, JSON_BIGINT_AS_STRING);
+        $response = $text === '' ? null : json_decode($text, false, 512, JSON_BIGINT_AS_STRING);
         if ($status >= 200 && $status < 300) {
-            if ($text !== '' && !is_object($answer)) {
-                throw new ConnectionException("$method $path: the answer is not that of the queue service");
+            if ($text !== '' && !is_object($response)) {
+                throw new ConnectionException("$method $path: unexpected response, not from the queue service");
             }
-            return $answer;
+            return $response;
         }
-        throw ProblemException::of($answer, $status, $this->retryAfter);
+        throw ProblemException::of($response, $status, $this->retryAfter);
     }
 
     /** @param array<string, mixed> $body */
@@ -128,7 +128,7 @@ final class Http
             CURLOPT_CONNECTTIMEOUT_MS => 5000,
             CURLOPT_TCP_KEEPALIVE => 1,
             CURLOPT_TCP_NODELAY => true,
-            CURLOPT_FOLLOWLOCATION => false, // the token is for nobody else
+            CURLOPT_FOLLOWLOCATION => false, // do not send the token to another host
             CURLOPT_PROTOCOLS => CURLPROTO_HTTP | CURLPROTO_HTTPS,
             CURLOPT_NOSIGNAL => true,
             CURLOPT_USERAGENT => 'asynq-php',

@@ -5,27 +5,35 @@ declare(strict_types=1);
 namespace Asynq;
 
 /**
- * A task to be enqueued. Durations are seconds, or texts such as "1h30m".
+ * A task to enqueue. Durations are seconds or strings such as "1h30m".
  *
  *     new NewTask('email:welcome', ['user' => 42], id: 'welcome-42', maxRetry: 5)
  */
 final readonly class NewTask
 {
     /**
-     * @param string $type what kind of task it is: workers find its handler by it
-     * @param mixed $payload what json_encode takes, or a Payload. Null is none. An empty array is [], and (object) [] is {}.
-     * @param ?string $id unique in its queue. While the queue has the task, the same ID, type and payload give it back and make no
-     *     second one. Without an ID the client makes a random one, so that it can repeat what was not answered.
-     * @param ?string $queue the default is that of the service for this type: usually the queue named like the type
-     * @param array<string, string> $headers small facts about the task, such as a trace ID
-     * @param ?int $maxRetry failed attempts that it may have after its first
-     * @param int|float|string|null $timeout how long an attempt may take
-     * @param ?\DateTimeInterface $deadline when an attempt must end
-     * @param int|float|string|null $uniqueFor refuse the task while another one with its type and payload holds the lock, which is so long
-     * @param ?\DateTimeInterface $processAt not before this time
-     * @param int|float|string|null $processIn not before this has passed
-     * @param int|float|string|null $retention how long the task and its result are kept once it is done
-     * @param ?string $group to be aggregated by a server in Go
+     * @param string $type task type, which selects the handler
+     * @param mixed $payload a value for json_encode, or a Payload. Null means no payload. An empty
+     *     array is [], (object) [] is {}.
+     * @param ?string $id unique in its queue. While the queue has the task, enqueueing the same ID,
+     *     type and payload again returns it. The default is a random ID, which makes retries of the
+     *     request safe.
+     * @param ?string $queue the default is the queue that the service configures for the type, or
+     *     else a queue named like the type
+     * @param array<string, string> $headers metadata, such as a trace ID
+     * @param ?int $maxRetry maximum number of retries
+     * @param int|float|string|null $timeout maximum duration of an attempt
+     * @param ?\DateTimeInterface $deadline time by which attempts must end
+     * @param int|float|string|null $uniqueFor holds a uniqueness lock for this long: tasks with the
+     *     same type and payload are rejected
+     * @param ?\DateTimeInterface $processAt earliest start
+     * @param int|float|string|null $processIn delay before the earliest start; exclusive with
+     *     $processAt
+     * @param int|float|string|null $retention how long the completed task and its result are kept
+     * @param ?string $group group for aggregation by a Go server
+     * @param ?string $idempotencyKey all calls with the same key and queue create one task, and
+     *     return it also after it has ended, then with the state "gone"
+     * @param int|float|string|null $idempotencyTtl how long the key is kept; the default is 24h
      */
     public function __construct(
         public string $type,
@@ -41,6 +49,8 @@ final readonly class NewTask
         public int|float|string|null $processIn = null,
         public int|float|string|null $retention = null,
         public ?string $group = null,
+        public ?string $idempotencyKey = null,
+        public int|float|string|null $idempotencyTtl = null,
     ) {
     }
 
@@ -63,6 +73,8 @@ final readonly class NewTask
             'process_in' => Format::duration($this->processIn),
             'retention' => Format::duration($this->retention),
             'group' => $this->group,
+            'idempotency_key' => $this->idempotencyKey,
+            'idempotency_ttl' => Format::duration($this->idempotencyTtl),
         ];
         return array_filter($fields, static fn (mixed $f): bool => $f !== null) + Payload::field('payload', $this->payload);
     }

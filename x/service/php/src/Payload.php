@@ -4,27 +4,27 @@ declare(strict_types=1);
 
 namespace Asynq;
 
-/** A payload or a result that is no JSON value: text that is not to be encoded again, or any bytes. */
+/** A payload or result that is not JSON: text or bytes. */
 final readonly class Payload
 {
     private function __construct(public string $bytes, private bool $text)
     {
     }
 
-    /** Text in UTF-8, kept as it is. */
+    /** UTF-8 text, stored unchanged. */
     public static function text(string $text): self
     {
         return new self($text, true);
     }
 
-    /** Any bytes. */
+    /** Arbitrary bytes. */
     public static function bytes(string $bytes): self
     {
         return new self($bytes, false);
     }
 
     /**
-     * The field of a request that holds a value.
+     * Returns the request field that holds a value.
      *
      * @internal
      * @return array<string, mixed>
@@ -40,14 +40,15 @@ final readonly class Payload
     }
 
     /**
-     * The value in an answer: what JSON decodes to (objects as stdClass), or a Payload of what is no JSON, or null.
+     * Returns the value of a response field: decoded JSON (objects as stdClass), a Payload, or
+     * null.
      *
      * @internal
      */
     public static function of(object $from, string $name): mixed
     {
         return match (true) {
-            ($from->{$name . '_text'} ?? null) === '' => null, // what has no bytes is none
+            ($from->{$name . '_text'} ?? null) === '' => null, // empty means no value
             isset($from->{$name . '_text'}) => self::text($from->{$name . '_text'}),
             isset($from->{$name . '_base64'}) => self::bytes((string) base64_decode($from->{$name . '_base64'}, true)),
             default => $from->{$name} ?? null,
@@ -55,7 +56,7 @@ final readonly class Payload
     }
 
     /**
-     * The same with objects as arrays.
+     * Converts objects to arrays.
      *
      * @internal
      */

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq;
 
-/** The figures of a queue. */
+/** Statistics of a queue. */
 final readonly class QueueInfo
 {
     public string $name;
@@ -18,12 +18,12 @@ final readonly class QueueInfo
     public int $archived;
     public int $completed;
     public int $aggregating;
-    /** Attempts that ended on this UTC day, and how many of them failed. */
+    /** Attempts that finished on the current UTC day, and how many of them failed. */
     public int $processedToday;
     public int $failedToday;
     public int $processedTotal;
     public int $failedTotal;
-    /** How many tasks may be worked on at the same time. Null: any number. */
+    /** Maximum number of active tasks; null means no limit. */
     public ?int $maxRun;
 
     /** @internal */

@@ -4,7 +4,9 @@ declare(strict_types=1);
 
 namespace Asynq;
 
-/** A handler throws it: the attempt has failed, try again after this long. The attempt counts as any other. */
+/**
+ * Thrown by a handler to fail the attempt and set the retry delay. The attempt counts as failed.
+ */
 class RetryLater extends \RuntimeException
 {
     /** @param int|float|string $in seconds, or a duration such as "1m30s" */

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq;
 
-/** A task that was taken: what a handler gets. */
+/** A leased task, as passed to handlers. */
 final class Task
 {
     public readonly string $lease;
@@ -16,7 +16,7 @@ final class Task
     /** 1 for the first attempt. */
     public readonly int $attempt;
     public readonly int $maxRetry;
-    /** When the attempt must end. */
+    /** Time by which the attempt must end. */
     public readonly ?\DateTimeImmutable $deadline;
     public readonly \DateTimeImmutable $leaseExpiresAt;
     private readonly mixed $value;
@@ -39,22 +39,25 @@ final class Task
     }
 
     /**
-     * What the task is about: what JSON decodes to, with arrays for objects (stdClass if $objects); null if there is none; or a Payload, if
-     * it is no JSON.
+     * Returns the payload: decoded JSON with arrays for objects (stdClass if $objects), null if
+     * there is none, or a Payload if it is not JSON.
      */
     public function payload(bool $objects = false): mixed
     {
         return $objects ? $this->value : Payload::arrays($this->value);
     }
 
-    /** Whether the handler should stop: the task was canceled, its lease lost, or its time is over. It is cheap to ask. */
+    /**
+     * Reports whether the handler should stop: task canceled, lease lost, or deadline passed. It is
+     * cheap.
+     */
     public function isCanceled(): bool
     {
         return $this->why() !== null;
     }
 
     /**
-     * Throws Canceled if the handler should stop. Long handlers call it at places where they can.
+     * Throws Canceled if the handler should stop. Call it regularly in long handlers.
      */
     public function check(): void
     {
@@ -72,7 +75,7 @@ final class Task
     }
 
     /** @internal */
-    public function heldBy(Heartbeat $heartbeat): void
+    public function setHeartbeat(Heartbeat $heartbeat): void
     {
         $this->heartbeat = $heartbeat;
     }

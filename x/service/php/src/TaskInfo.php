@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq;
 
-/** What the service knows of a task. Answers to an enqueue leave payload and result out. */
+/** A task. Responses to an enqueue omit payload and result. */
 final readonly class TaskInfo
 {
     public string $id;
@@ -12,14 +12,14 @@ final readonly class TaskInfo
     public string $type;
     /** One of pending, active, scheduled, retry, archived, completed and aggregating. */
     public string $state;
-    /** What JSON decodes to, with arrays for objects; a Payload if it is no JSON; null if there is none. */
+    /** Decoded JSON with arrays for objects; a Payload if it is not JSON; null if there is none. */
     public mixed $payload;
-    /** The same of what the handler gave back. */
+    /** Result of the handler, in the same form. */
     public mixed $result;
     /** @var array<string, string> */
     public array $headers;
     public int $maxRetry;
-    /** Failed attempts so far that are, or were, followed by another. */
+    /** Number of retries so far, including a pending one. */
     public int $retried;
     public ?string $lastError;
     public ?string $group;
@@ -48,7 +48,7 @@ final readonly class TaskInfo
         $this->completedAt = Format::parse($from->completed_at ?? null);
     }
 
-    /** Whether nothing more becomes of the task by itself. */
+    /** Reports whether the task is completed or archived. */
     public function hasEnded(): bool
     {
         return $this->state === 'completed' || $this->state === 'archived';

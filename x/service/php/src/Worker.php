@@ -10,7 +10,7 @@ use Asynq\Exception\TooLarge;
 use Asynq\Exception\Unavailable;
 
 /**
- * Takes tasks and gives them to handlers, one at a time: run several processes to have more tasks done at once.
+ * Takes tasks and runs their handlers, one at a time. Run several processes for concurrency.
  *
  *     $worker = new Worker($client, [
  *         'email:welcome' => function (Task $task): array {
@@ -19,8 +19,10 @@ use Asynq\Exception\Unavailable;
  *     ]);
  *     $worker->run();
  *
- * What a handler returns is the task's result (json_encode, or a Payload; null: none). What it throws fails the attempt: RetryLater says
- * when to try again, Abandon that there is no use. A task may come more than once, after a crash for one: handlers must bear that.
+ * The return value of a handler is the result of the task: a value for json_encode, a Payload, or
+ * null for none. An exception fails the attempt: RetryLater sets the retry delay, Abandon archives
+ * the task. Delivery is at least once: handlers must be idempotent, since a task may run again, for
+ * example after a crash.
  */
 final class Worker
 {
@@ -36,23 +38,26 @@ final class Worker
     private bool $stopping = false;
     private float $stopped = 0;
     private ?Heartbeat $beats = null;
-    /** @var list<array<string, mixed>> outcomes that the service does not know of yet */
+    /** @var list<array<string, mixed>> unsettled outcomes */
     private array $outcomes = [];
     private float $since = 0;
 
     /**
-     * @param array<string, callable(Task): mixed> $handlers by type of task
-     * @param ?list<string> $queues to take from. Null: those that have the names of the types.
-     * @param int $prefetch how many tasks to take at a time, at most 100. More than one is quicker where handlers are: one request takes,
-     *     and one settles, many. But each task of them waits for those before it, and so do its outcomes.
-     * @param float $wait how long one request waits for tasks, in seconds, at most 60
-     * @param ?string $name of the worker, for logs of the service. Null: host and process ID.
-     * @param 'process'|'call' $heartbeat who extends leases: "process", a small process of its own (proc_open); or "call", this one,
-     *     whenever a handler calls Task::check or Task::isCanceled: it must do so several times while a lease lasts (30 s)
-     * @param float $flushAfter with prefetch: how long an outcome waits for others before it is sent, in seconds. No handler is interrupted
-     *     for it.
-     * @param float $stopTimeout how long to go on after stop() until the last outcomes are known to the service, in seconds
-     * @param ?callable(string, array<string, mixed>): void $log is told what goes wrong. Null: error_log.
+     * @param array<string, callable(Task): mixed> $handlers by task type
+     * @param ?list<string> $queues queues to take from. The default is the task types.
+     * @param int $prefetch number of tasks per request, at most 100. More than one improves the
+     *     throughput of fast handlers, but each task waits for the previous ones of its batch.
+     * @param float $wait how long a request waits for tasks, in seconds, at most 60
+     * @param ?string $name name of the worker in lists. The default is host and process ID.
+     * @param 'process'|'call' $heartbeat what extends leases: "process", a separate process
+     *     (proc_open); or "call", calls of Task::check and Task::isCanceled, of which handlers need
+     *     several per lease duration (30 s)
+     * @param float $flushAfter with prefetch: how long outcomes are collected before they are sent,
+     *     in seconds. Handlers are not interrupted.
+     * @param float $stopTimeout how long to retry settling the last outcomes after stop(), in
+     *     seconds
+     * @param ?callable(string, array<string, mixed>): void $log receives warnings and errors. The
+     *     default is error_log.
      */
     public function __construct(
         private readonly Client $client,
@@ -67,7 +72,7 @@ final class Worker
         ?callable $log = null,
     ) {
         if ($handlers === []) {
-            throw new \InvalidArgumentException('a worker needs handlers: give a callable for each type of task');
+            throw new \InvalidArgumentException('a worker needs handlers: pass a callable for each task type');
         }
         $this->handlers = $handlers;
         $this->queues = $queues ?? array_map(strval(...), array_keys($handlers));
@@ -78,8 +83,9 @@ final class Worker
     }
 
     /**
-     * Works until stop() is called, by a handler or, if there is pcntl, at SIGTERM or SIGINT. The task at work is ended in order; those that
-     * were taken and not begun are given back. Throws only what does not pass by waiting: a token that is no good, for one.
+     * Processes tasks until stop() is called or, with pcntl, SIGTERM or SIGINT is received. The
+     * active task finishes; tasks that have not started return to their queues. Throws only
+     * permanent errors, such as an invalid token.
      */
     public function run(): void
     {
@@ -99,7 +105,7 @@ final class Worker
         }
     }
 
-    /** Has run() return once the task at work has ended. */
+    /** Makes run() return after the active task. */
     public function stop(): void
     {
         if (!$this->stopping) {
@@ -108,7 +114,7 @@ final class Worker
         }
     }
 
-    /** @return callable(): void what puts things back */
+    /** @return callable(): void restores the previous handlers */
     private function catchSignals(): callable
     {
         if (!function_exists('pcntl_signal')) {
@@ -135,14 +141,14 @@ final class Worker
         return $this->stopping;
     }
 
-    /** @return list<Task> none if it is to stop */
+    /** @return list<Task> empty if the worker stops */
     private function take(): array
     {
         for ($pause = 0.1;; $pause *= 2) {
             try {
                 return $this->client->take($this->queues, $this->prefetch, $this->wait, $this->name, $this->stops(...));
             } catch (ConnectionException | Unavailable $e) {
-                $this->tell('no tasks can be taken for now', $e);
+                $this->warn('cannot take tasks, retrying', $e);
                 $this->sleep(Http::pause($pause, $e));
             }
             if ($this->stops()) {
@@ -160,13 +166,13 @@ final class Worker
         $this->beats->watch($tasks);
         foreach ($tasks as $at => $task) {
             if ($this->stops()) {
-                // The last one first: each goes to the front of its queue.
+                // In reverse order: each returns to the front of its queue.
                 foreach (array_reverse(array_slice($tasks, $at)) as $rest) {
                     $this->outcomes[] = ['lease' => $rest->lease, 'outcome' => 'release'];
                 }
                 break;
             }
-            $task->heldBy($this->beats);
+            $task->setHeartbeat($this->beats);
             $this->note($this->attempt($task));
             if ($this->outcomes !== [] && microtime(true) - $this->since >= $this->flushAfter) {
                 $this->flush();
@@ -180,14 +186,14 @@ final class Worker
     private function attempt(Task $task): array
     {
         try {
-            $task->check(); // it has waited for those before it, and may have been enqueued with a deadline that has passed by now
-            $handler = $this->handlers[$task->type] ?? throw new \RuntimeException("this worker has no handler for the type {$task->type}");
+            $task->check(); // the deadline may have passed while the task waited
+            $handler = $this->handlers[$task->type] ?? throw new \RuntimeException("no handler for task type {$task->type}");
             $outcome = ['lease' => $task->lease, 'outcome' => 'done'] + Payload::field('result', $handler($task));
-            Http::encode(['outcomes' => [$outcome]]); // what cannot be sent must not hold up others
+            Http::encode(['outcomes' => [$outcome]]); // an invalid result must not block other outcomes
             return $outcome;
         } catch (\Throwable $e) {
             if (!$e instanceof RetryLater && !$e instanceof Abandon) {
-                $this->tell('an attempt has failed', $e, $task);
+                $this->warn('attempt failed', $e, $task);
             }
             return self::failure($task, $e);
         }
@@ -200,7 +206,7 @@ final class Worker
         if (!$e instanceof RetryLater && !$e instanceof Abandon && !$e instanceof Canceled) {
             $message = $e::class . ': ' . $message;
         }
-        // There need not be mbstring: what is no UTF-8, also where it is cut, is replaced.
+        // Replaces invalid UTF-8, also where the text is cut, without mbstring.
         $text = json_decode((string) json_encode(substr($message, 0, self::LONGEST_ERROR), JSON_INVALID_UTF8_SUBSTITUTE));
         return ['lease' => $task->lease, 'outcome' => 'fail', 'error' => $text]
             + ($e instanceof RetryLater ? ['retry_in' => Format::duration($e->in)] : [])
@@ -216,21 +222,21 @@ final class Worker
         $this->outcomes[] = $outcome;
     }
 
-    /** Tells the service of all outcomes, again and again until it knows them. */
+    /** Settles all outcomes and retries until they are settled. */
     private function flush(): void
     {
-        $apart = false;
+        $single = false;
         for ($pause = 0.1; $this->outcomes !== []; $pause *= 2) {
             $this->beats->beat();
-            $sent = $apart ? [$this->outcomes[0]] : $this->outcomes;
-            $rest = $apart ? array_slice($this->outcomes, 1) : [];
+            $sent = $single ? [$this->outcomes[0]] : $this->outcomes;
+            $rest = $single ? array_slice($this->outcomes, 1) : [];
             try {
                 $again = [];
                 foreach ($this->client->settle($sent) as $i => $problem) {
                     if ($problem instanceof Unavailable) {
                         $again[] = $sent[$i];
                     } elseif ($problem !== null) {
-                        $this->tell('an outcome does not count: ' . json_encode($sent[$i]['outcome']), $problem);
+                        $this->warn('outcome rejected: ' . json_encode($sent[$i]['outcome']), $problem);
                     }
                 }
                 $this->outcomes = [...$again, ...$rest];
@@ -238,22 +244,22 @@ final class Worker
                     $pause = 0.05;
                     continue;
                 }
-                $e = new Unavailable('redis', 503, 'some outcomes are not settled yet');
+                $e = new Unavailable('redis', 503, 'some outcomes are not settled');
             } catch (ConnectionException | Unavailable $e) {
-                // below
+                // handled below
             } catch (InvalidRequest | TooLarge $e) {
-                if (!$apart) {
-                    $apart = true; // one of them is to blame: find out which
+                if (!$single) {
+                    $single = true; // find the invalid one
                     continue;
                 }
-                $this->tell('an outcome is refused', $e);
+                $this->warn('outcome rejected as invalid', $e);
                 $this->outcomes = $sent[0]['outcome'] === 'done'
-                    ? [['lease' => $sent[0]['lease'], 'outcome' => 'fail', 'error' => 'the result is refused: ' . $e->getMessage()], ...$rest]
+                    ? [['lease' => $sent[0]['lease'], 'outcome' => 'fail', 'error' => 'result rejected: ' . $e->getMessage()], ...$rest]
                     : $rest;
                 continue;
             }
             if ($this->stops() && microtime(true) - $this->stopped > $this->stopTimeout) {
-                $this->tell(count($this->outcomes) . ' outcomes are lost: their tasks are tried again', $e);
+                $this->warn(count($this->outcomes) . ' outcomes lost: their tasks will be retried', $e);
                 $this->outcomes = [];
                 return;
             }
@@ -263,10 +269,10 @@ final class Worker
 
     private function sleep(float $seconds): void
     {
-        usleep((int) (1e6 * $seconds)); // a signal ends it
+        usleep((int) (1e6 * $seconds)); // interrupted by signals
     }
 
-    private function tell(string $message, ?\Throwable $e, ?Task $task = null): void
+    private function warn(string $message, ?\Throwable $e, ?Task $task = null): void
     {
         ($this->log)($message, array_filter([
             'error' => $e?->getMessage(), 'class' => $e === null ? null : $e::class,

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// What tests check with.
+// Test helpers.
 
 function same(mixed $want, mixed $got, string $what = ''): void
 {
@@ -26,7 +26,7 @@ function throws(string $class, callable $do): Throwable
         }
         throw $e;
     }
-    throw new LogicException("nothing was thrown: want $class");
+    throw new LogicException("nothing thrown, want $class");
 }
 
 function client(string $token = 'ASYNQ_TOKEN', float $retryFor = 10.0): Asynq\Client
@@ -34,14 +34,14 @@ function client(string $token = 'ASYNQ_TOKEN', float $retryFor = 10.0): Asynq\Cl
     return new Asynq\Client(getenv('ASYNQ_URL'), getenv($token), retryFor: $retryFor);
 }
 
-/** A name that no other test has. */
+/** Returns a unique name. */
 function fresh(string $name): string
 {
     return $name . '-' . bin2hex(random_bytes(4));
 }
 
 /**
- * A worker that stops once its handlers have run so many times. Its log is kept in $log.
+ * Runs a worker until its handlers have run $times times. Its log is stored in $log.
  *
  * @param array<string, callable(Asynq\Task): mixed> $handlers
  * @param ?list<string> $log
@@ -58,11 +58,11 @@ function work(array $handlers, int $times, ?array &$log = null, mixed ...$option
             return $handler($task);
         };
     }
-    $tell = static function (string $message, array $context) use (&$log): void {
-        if (!str_starts_with($message, 'no tasks can be taken for now')) { // the proxy's doing
+    $write = static function (string $message, array $context) use (&$log): void {
+        if (!str_starts_with($message, 'cannot take tasks')) { // caused by the proxy
             $log[] = $message . ' ' . json_encode($context);
         }
     };
-    $worker = new Asynq\Worker(client(), $handlers, ...$options, log: $tell);
+    $worker = new Asynq\Worker(client(), $handlers, ...$options, log: $write);
     $worker->run();
 }

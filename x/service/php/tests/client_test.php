@@ -21,18 +21,18 @@ return [
         same(['user' => 42, 'tags' => [], 'map' => [], 'f' => 1.0, 'text' => 'ä/€'], $got->payload, 'payload');
         same(['trace' => 'x'], $got->headers, 'headers');
         same(true, abs($at->getTimestamp() - $got->nextProcessAt?->getTimestamp()) <= 1, 'time');
-        same($info->id, client()->enqueue($task)->id, 'the same again');
+        same($info->id, client()->enqueue($task)->id, 'idempotent');
         throws(Exception\TaskIdConflict::class, static fn () => client()->enqueue(new NewTask($type, 'other', id: 'a/b?c d', queue: $info->queue)));
     },
 
-    'payloads in all forms' => static function (): void {
+    'payload forms' => static function (): void {
         $type = fresh('forms');
         foreach ([null, 0, false, '', 'text', [1, 2], ['a' => null]] as $value) {
             $id = client()->enqueue(new NewTask($type, $value))->id;
             same($value, client()->get($type, $id)->payload, 'JSON');
         }
-        $id = client()->enqueue(new NewTask($type, Payload::text('no JSON')))->id;
-        same('no JSON', client()->get($type, $id)->payload->bytes, 'text');
+        $id = client()->enqueue(new NewTask($type, Payload::text('not JSON')))->id;
+        same('not JSON', client()->get($type, $id)->payload->bytes, 'text');
         $id = client()->enqueue(new NewTask($type, Payload::bytes("\xff\x00\xfe")))->id;
         same("\xff\x00\xfe", client()->get($type, $id)->payload->bytes, 'bytes');
         throws(JsonException::class, static fn () => client()->enqueue(new NewTask($type, "\xff")));
@@ -48,15 +48,27 @@ return [
         $results = client()->enqueueBatch($tasks());
         same(1500, count($results), 'results');
         same('1499', $results[1499]->id, 'the last one');
-        same('/tasks/200/max_retry', $results[1200]->problems[0]['pointer'] ?? null, 'the wrong one: ' . $results[1200]->getMessage());
+        same('/tasks/200/max_retry', $results[1200]->problems[0]['pointer'] ?? null, 'the invalid one: ' . $results[1200]->getMessage());
         same(1499, client()->stats($type)->pending, 'pending');
         same([], client()->enqueueBatch([]), 'no tasks');
     },
 
-    'duplicates are refused' => static function (): void {
+    'duplicates are rejected' => static function (): void {
         $type = fresh('unique');
         client()->enqueue(new NewTask($type, 1, uniqueFor: '1m'));
         throws(Exception\DuplicateTask::class, static fn () => client()->enqueue(new NewTask($type, 1, uniqueFor: '1m')));
+    },
+
+    'idempotency keys' => static function (): void {
+        $type = fresh('once');
+        $enqueue = static fn () => client()->enqueue(new NewTask($type, idempotencyKey: 'order-7', idempotencyTtl: '1h'));
+        $first = $enqueue();
+        same([$first->id, 'pending'], [$enqueue()->id, $enqueue()->state]);
+        try {
+            client()->delete($type, $first->id);
+        } catch (Exception\NotFound) { // repeated after a lost response
+        }
+        same([$first->id, $type, 'gone'], [$enqueue()->id, $enqueue()->type, $enqueue()->state]);
     },
 
     'changes' => static function (): void {
@@ -72,7 +84,7 @@ return [
             while (!$done()) {
                 try {
                     $do();
-                } catch (Exception\NotFound | Exception\WrongState) { // it was repeated
+                } catch (Exception\NotFound | Exception\WrongState) { // a retry after a lost response
                 }
             }
         };
@@ -96,10 +108,19 @@ return [
         same(true, in_array($type, $names, true), 'listed');
     },
 
-    'refusals' => static function (): void {
-        $type = fresh('refusals');
+    'delete a queue' => static function (): void {
+        $type = fresh('deleted');
+        $c = client();
+        $c->enqueue(new NewTask($type));
+        throws(Exception\Conflict::class, static fn () => $c->deleteQueue($type));
+        $c->deleteQueue($type, force: true);
+        throws(Exception\NotFound::class, static fn () => $c->stats($type));
+    },
+
+    'rejected requests' => static function (): void {
+        $type = fresh('rejected');
         same(403, throws(Exception\AccessDenied::class, static fn () => client('ASYNQ_READ_TOKEN')->enqueue(new NewTask($type)))->status);
-        $stranger = new Asynq\Client(getenv('ASYNQ_URL'), 'nobody-knows-this-token');
+        $stranger = new Asynq\Client(getenv('ASYNQ_URL'), 'an-unknown-token');
         same(401, throws(Exception\AccessDenied::class, static fn () => $stranger->queues())->status);
         $e = throws(Exception\InvalidRequest::class, static fn () => client()->enqueue(new NewTask($type, maxRetry: -1)));
         same('/max_retry', $e->problems[0]['pointer'] ?? null, 'pointer: ' . $e->getMessage());

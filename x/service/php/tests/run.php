@@ -2,10 +2,11 @@
 
 declare(strict_types=1);
 
-// Runs the tests of this directory against a running service: ASYNQ_URL and ASYNQ_TOKEN name it, ASYNQ_READ_TOKEN is a token that may only
-// read. go test ./e2e in x/service starts one, behind a proxy that drops connections.
+// Runs the tests in this directory against the service at ASYNQ_URL with ASYNQ_TOKEN, and
+// ASYNQ_READ_TOKEN, a token with the scope read only. go test ./e2e in x/service starts a service
+// behind a proxy that drops connections.
 //
-//     php tests/run.php [NAME]      only the tests whose names contain NAME
+//     php tests/run.php [NAME]      runs only tests whose names contain NAME
 
 require __DIR__ . '/../autoload.php';
 require __DIR__ . '/check.php';

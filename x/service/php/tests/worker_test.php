@@ -7,9 +7,9 @@ use Asynq\Payload;
 use Asynq\Task;
 
 return [
-    'what a handler returns is the result' => static function (): void {
+    'return values are results' => static function (): void {
         $type = fresh('results');
-        $results = ['text' => Payload::text('no JSON'), 'bytes' => Payload::bytes("\xff"), 'json' => ['a' => [1.5, null]], 'none' => null];
+        $results = ['text' => Payload::text('not JSON'), 'bytes' => Payload::bytes("\xff"), 'json' => ['a' => [1.5, null]], 'none' => null];
         foreach (array_keys($results) as $id) {
             client()->enqueue(new NewTask($type, id: $id, retention: '1h'));
         }
@@ -21,7 +21,7 @@ return [
         }
     },
 
-    'what a handler throws fails the attempt' => static function (): void {
+    'exceptions fail the attempt' => static function (): void {
         $type = fresh('failures');
         $throws = [
             'plain' => new RuntimeException("no \xff UTF-8"),
@@ -45,12 +45,12 @@ return [
         same(true, strlen(client()->get($type, 'long')->lastError) < 5000, 'a long error is cut');
     },
 
-    'results that cannot be sent, and types without handlers' => static function (): void {
+    'invalid results and types without handlers' => static function (): void {
         $type = fresh('unsendable');
         client()->enqueue(new NewTask($type, id: 'nan'));
         work([$type => static fn () => NAN], 1, $log);
         same(true, str_starts_with(client()->get($type, 'nan')->lastError, 'JsonException'), 'error');
-        foreach ([509, 510, 511] as $depth) { // json_encode has a limit of 512, and a result is sent within others
+        foreach ([509, 510, 511] as $depth) { // json_encode has a limit of 512, and the result is nested in the request
             client()->enqueue(new NewTask($type, $depth, id: "deep$depth", maxRetry: 0));
             $nested = array_reduce(range(2, $depth), static fn (array $inner): array => [$inner], []);
             work([$type => static fn () => $nested], 1, $log);
@@ -62,17 +62,17 @@ return [
         same('archived', client()->get($type, 'other')->state, 'no handler');
     },
 
-    'a result that the service refuses does not hold up others' => static function (): void {
+    'a rejected result does not block others' => static function (): void {
         $type = fresh('huge');
         client()->enqueue(new NewTask($type, id: 'huge', maxRetry: 0));
         client()->enqueue(new NewTask($type, id: 'small', retention: '1h'));
         work([$type => static fn (Task $t) => $t->id === 'huge' ? str_repeat('x', 9 << 20) : 1], 2, $log, prefetch: 2, flushAfter: 10.0);
         same('completed', client()->get($type, 'small')->state, 'small');
         $huge = client()->get($type, 'huge');
-        same(['archived', true], [$huge->state, str_contains($huge->lastError, 'the result is refused')]);
+        same(['archived', true], [$huge->state, str_contains($huge->lastError, 'result rejected')]);
     },
 
-    'tasks that were not begun go back in order' => static function (): void {
+    'tasks that have not started return in order' => static function (): void {
         $type = fresh('back');
         foreach (range(1, 5) as $n) {
             client()->enqueue(new NewTask($type, $n));
@@ -87,7 +87,7 @@ return [
         same([[1, 1], [2, 1], [3, 1], [4, 1], [5, 1]], $seen, 'order');
     },
 
-    'a canceled handler stops, with either heartbeat' => static function (): void {
+    'a canceled handler stops with either heartbeat' => static function (): void {
         foreach (['process', 'call'] as $heartbeat) {
             $type = fresh('cancel');
             client()->enqueue(new NewTask($type, id: 'x'));
@@ -96,7 +96,7 @@ return [
                 for ($end = microtime(true) + 20; microtime(true) < $end; usleep(10_000)) {
                     $task->check();
                 }
-                throw new LogicException('the cancel did not come');
+                throw new LogicException('not canceled');
             };
             work([$type => $handler], 1, $log, heartbeat: $heartbeat);
             $info = client()->get($type, 'x');
@@ -104,13 +104,13 @@ return [
         }
     },
 
-    'a lease that was lost is noticed' => static function (): void {
+    'a lost lease is detected' => static function (): void {
         $type = fresh('lost');
         client()->enqueue(new NewTask($type, id: 'x', retention: '1h'));
         $handler = static function (Task $task): void {
             for ($settled = false; !$settled;) {
                 try {
-                    $settled = client()->settle([['lease' => $task->lease, 'outcome' => 'done']]) === [null]; // as good as lost
+                    $settled = client()->settle([['lease' => $task->lease, 'outcome' => 'done']]) === [null]; // like a lost lease
                 } catch (Asynq\Exception\ConnectionException) {
                 }
             }
@@ -119,13 +119,13 @@ return [
                     return;
                 }
             }
-            throw new LogicException('the loss was not noticed');
+            throw new LogicException('loss not detected');
         };
         work([$type => $handler], 1, $log);
         same([], $log ?? [], 'log');
     },
 
-    'the deadline of an attempt is its end' => static function (): void {
+    'the deadline ends an attempt' => static function (): void {
         $type = fresh('deadline');
         client()->enqueue(new NewTask($type, id: 'x', timeout: 1));
         $handler = static function (Task $task): void {
@@ -139,7 +139,7 @@ return [
         same(true, str_contains((string) client()->get($type, 'x')->lastError, 'deadline'), (string) client()->get($type, 'x')->lastError);
     },
 
-    'a task whose deadline has passed is not begun' => static function (): void {
+    'an overdue task is not started' => static function (): void {
         $type = fresh('overdue');
         client()->enqueue(new NewTask($type, id: 'x', maxRetry: 0, deadline: new DateTimeImmutable('-1 hour')));
         client()->enqueue(new NewTask($type, id: 'last'));
@@ -148,15 +148,15 @@ return [
         same(true, str_contains((string) client()->get($type, 'x')->lastError, 'deadline'), 'error');
     },
 
-    'a worker needs a good token' => static function (): void {
+    'a worker needs a valid token' => static function (): void {
         $worker = new Asynq\Worker(client('ASYNQ_READ_TOKEN'), [fresh('none') => static fn () => null]);
         throws(Asynq\Exception\AccessDenied::class, static fn () => $worker->run());
         throws(InvalidArgumentException::class, static fn () => new Asynq\Worker(client(), []));
     },
 
-    'a killed heartbeat is started again' => static function (): void {
+    'a killed heartbeat process is restarted' => static function (): void {
         if (!is_dir('/proc') || !function_exists('posix_kill')) {
-            return; // there is no way to find it
+            return; // cannot find the process
         }
         $type = fresh('beats');
         client()->enqueue(new NewTask($type, id: 'x', retention: '1h'));

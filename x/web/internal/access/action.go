@@ -1,22 +1,22 @@
-// Package access decides who may do what through the web: users and their roles, read-only mode, requests of other origins,
-// the headers that keep a page from being misused, and the audit log of every change.
+// Package access controls access to the web UI: users and their roles, read-only mode, requests
+// from other origins, security headers, and the audit log of all changes.
 package access
 
-// Role is what a user may do. Each role includes those before it.
+// Role is the set of permissions of a user. Each role includes the ones before it.
 type Role int
 
 // The roles.
 const (
 	None     Role = iota // nothing
-	Viewer               // look at everything
-	Operator             // and change tasks, pause queues, run schedules
-	Admin                // and remove queues
+	Viewer               // view everything
+	Operator             // also change tasks, pause queues, run schedules
+	Admin                // also delete queues
 )
 
-// Verb is what a request does.
+// Verb is a kind of action.
 type Verb string
 
-// The verbs, with the role that each asks for in verbRoles.
+// The verbs. verbRoles has the role that each requires.
 const (
 	View           Verb = "view"
 	TaskRun        Verb = "task.run"
@@ -32,14 +32,14 @@ const (
 	ScheduleRun    Verb = "schedule.run"
 )
 
-// Action is what a request wants to do to what.
+// Action is a requested action and its target.
 type Action struct {
 	Verb   Verb
-	Queue  string // empty: none, or all at once
+	Queue  string // empty: none, or all queues
 	Group  string
-	TaskID string // empty: none, or more than one
-	Entry  string // of a scheduler
-	State  string // of the tasks that a bulk change is for
-	Filter string // of the tasks that a bulk change is for; those of a selection have none
-	Count  int    // how many tasks, where that is known beforehand
+	TaskID string // empty: none, or several
+	Entry  string // ID of a scheduler entry
+	State  string // of the tasks of a bulk change
+	Filter string // of the tasks of a bulk change; empty for selected tasks
+	Count  int    // number of tasks if known in advance
 }

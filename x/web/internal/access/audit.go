@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// maxLogged bounds names in log lines, in bytes: a filter may be as long as a body.
+// maxLogged bounds names in log lines, in bytes: a filter may be as long as a request body.
 const maxLogged = 1024
 
-// Done writes a line of the audit log: what a request has changed, or tried to. Whoever carries a change out calls it once per change,
-// with its outcome, and with how many tasks there were in Count. It may be called after the request has ended.
+// Done logs a change, or an attempted one, in the audit log. The code that makes a change calls it
+// once with the outcome, and with the number of tasks in Count. It may be called after the request
+// has ended.
 func (g *Guard) Done(r *http.Request, a Action, err error) {
-	args := append(g.who(r), what(a)...)
+	args := append(g.who(r), describe(a)...)
 	if strings.HasPrefix(string(a.Verb), "task.") && a.TaskID == "" {
 		args = append(args, "count", a.Count)
 	}
@@ -28,19 +29,20 @@ func (g *Guard) Done(r *http.Request, a Action, err error) {
 
 func (g *Guard) logRefused(r *http.Request, a Action, refusal *Refusal) {
 	args := append(g.who(r), "method", r.Method, "path", clip(r.URL.Path, maxLogged))
-	args = append(append(args, what(a)...), "status", refusal.Status, "reason", clip(refusal.Detail, maxLogged))
+	args = append(append(args, describe(a)...), "status", refusal.Status, "reason", clip(refusal.Detail, maxLogged))
 	switch {
 	case a.Verb != View:
 		g.log.WarnContext(r.Context(), "refused", args...)
-	case refusal.challenge:
-		// The first request of every browser.
+	case refusal.challenge != "":
+		// Browsers send their first request without credentials.
 		g.log.DebugContext(r.Context(), "refused", args...)
 	default:
 		g.log.InfoContext(r.Context(), "refused", args...)
 	}
 }
 
-// logLogin tells of a wrong password. A name that nobody has is not told: it may be a password in the wrong field.
+// logLogin logs a wrong password. It does not log unknown names: they may be passwords in the wrong
+// field.
 func (g *Guard) logLogin(r *http.Request, q *request, name string, err error) {
 	args := []any{"remote", q.remote, "request", q.id, "reason", err.Error()}
 	if g.passwords.accounts[name] != nil {
@@ -48,7 +50,7 @@ func (g *Guard) logLogin(r *http.Request, q *request, name string, err error) {
 	}
 	level := slog.LevelWarn
 	if !errors.Is(err, errWrongPassword) {
-		level = slog.LevelDebug // the wrong passwords that led here have been told, and there may be thousands of these
+		level = slog.LevelDebug // the wrong passwords were logged, and there may be thousands of these
 	}
 	g.log.Log(r.Context(), level, "login refused", args...)
 }
@@ -58,8 +60,9 @@ func (g *Guard) who(r *http.Request) []any {
 	return []any{"user", q.user.Name, "role", q.user.Role.String(), "via", q.via, "remote", q.remote, "request", q.id}
 }
 
-// what has only what an action says. Names may hold any byte: slog's handlers quote them.
-func what(a Action) (args []any) {
+// describe returns the fields of an action that are set. slog's handlers quote names, which may
+// contain any byte.
+func describe(a Action) (args []any) {
 	for _, kv := range [][2]string{{"verb", string(a.Verb)}, {"queue", a.Queue}, {"group", a.Group}, {"task", a.TaskID},
 		{"entry", a.Entry}, {"state", a.State}, {"filter", a.Filter}} {
 		if kv[1] != "" {

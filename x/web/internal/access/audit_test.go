@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// change lets a request through, and ends it before the change is done, as that of many tasks is.
+// change sends a request and ends it before the change is done, like a bulk operation.
 func change(t *testing.T, g *Guard, r *http.Request, a Action, err error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(r.Context())
@@ -70,7 +70,7 @@ func TestAuditOfRefusals(t *testing.T) {
 		t.Fatal(lines)
 	}
 	for k, v := range map[string]any{"level": "WARN", "user": "", "via": "anonymous", "role": "viewer", "remote": "192.0.2.1", "verb": "queue.delete", "queue": "q",
-		"status": 403.0, "method": "POST", "path": "/x", "reason": "This needs the role admin, and you have the role viewer.", "request": w.Header().Get("X-Request-Id")} {
+		"status": 403.0, "method": "POST", "path": "/x", "reason": "This requires the role admin. Your role is viewer.", "request": w.Header().Get("X-Request-Id")} {
 		if lines[0][k] != v {
 			t.Errorf("%s is %v, want %v", k, lines[0][k], v)
 		}
@@ -87,13 +87,13 @@ func TestAuditOfRefusals(t *testing.T) {
 	}
 }
 
-// No name makes a line of its own, and none a line of megabytes.
+// No name starts a new log line, and none makes a line of megabytes.
 func TestAuditOfHostileNames(t *testing.T) {
 	t.Parallel()
 	l := &logs{}
 	g, _ := newGuard(t, Config{Logger: slog.New(slog.NewTextHandler(l, nil))})
 	hostile := "x\nlevel=INFO msg=change user=root\r\x1b[2J\xff" + strings.Repeat("y", 1<<20)
-	change(t, g, newRequest(http.MethodPost, "/"), Action{Verb: TaskRun, Queue: hostile, Group: hostile, TaskID: hostile, Entry: hostile, State: hostile, Filter: hostile},
+	change(t, g, newRequest(http.MethodPost, "/", as(Admin)), Action{Verb: TaskRun, Queue: hostile, Group: hostile, TaskID: hostile, Entry: hostile, State: hostile, Filter: hostile},
 		errors.New(hostile))
 	out := l.String()
 	if strings.Count(out, "\n") != 1 || strings.ContainsAny(out, "\r\x1b") || !utf8.ValidString(out) || len(out) > 10*maxLogged {

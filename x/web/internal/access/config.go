@@ -13,111 +13,141 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultMaxBody is how long the body of a request may be, in bytes, where Config says nothing.
+// DefaultMaxBody is the default limit of a request body, in bytes.
 const DefaultMaxBody = 8 << 20
 
-// Config is what a Guard goes by. The zero Config lets in only requests from the same machine, as Admin.
+// Config configures a Guard. The zero Config admits only requests from the same machine: as Viewer,
+// or as Admin after signing in (see Guard.SignInPath).
 type Config struct {
-	// Users may log in with a name and a password (HTTP basic authentication, so let it go over TLS).
+	// Users can log in with a name and a password. HTTP basic authentication transmits passwords,
+	// so use TLS.
 	Users []User
 
-	// Proxy stands in front of the web UI and says who the user is. Nil: no header about users is believed.
+	// Proxy is a reverse proxy that authenticates users. If nil, headers with users are ignored.
 	Proxy *Proxy
 
-	// Anonymous is the role of those who have not logged in, from wherever they come. None: they are refused. A role above Viewer
-	// lets anybody who reaches the port, and any web page that a visitor's browser can be brought to it with, change tasks.
+	// Anonymous is the role of users who have not logged in, from any address. None: they are
+	// refused. A role above Viewer lets everyone who can reach the port change tasks, including web
+	// pages in a visitor's browser.
 	Anonymous Role
 
-	// ReadOnly refuses every change, to all roles.
+	// Token grants requests from the same machine the role Admin: scripts send it as
+	// "Authorization: Bearer", browsers in a sign-in link. It can be used any number of times. It
+	// must have at least MinToken bytes, and cannot be combined with Users, Proxy, Anonymous or
+	// Authorize. If empty, only the links of SignInPath sign in.
+	Token string
+
+	// ReadOnly refuses all changes, for all roles.
 	ReadOnly bool
 
-	// Authorize is asked last, about every action that the user's role includes, and refuses it with an error, whose text the user
-	// is told (status 403; 401 if it wraps ErrUnauthenticated). UserFrom(r.Context()) is the user. If there are no Users, no Proxy
-	// and no Anonymous role, it is asked about everything and everybody. It is called by many goroutines.
+	// Authorize is called for each action that the user's role includes, and refuses the action by
+	// returning an error. The user sees the text of the error; the status is 403, or 401 if the
+	// error wraps ErrUnauthenticated. UserFrom(r.Context()) returns the user. Without Users, Proxy
+	// and Anonymous, Authorize is called for all actions of all users. It must be safe for
+	// concurrent use.
 	Authorize func(*http.Request, Action) error
 
-	// Origins such as "https://tools.example.com", without a path, whose pages may read and change by script, with the
-	// user's credentials. Empty: pages of no other origin.
+	// Origins are origins such as "https://tools.example.com", without a path. Scripts of their
+	// pages may send requests with the user's credentials. If empty, no other origins are allowed.
 	Origins []string
 
-	// MaxBody is the length of the longest body of a request, in bytes. Zero: DefaultMaxBody.
+	// MaxBody is the limit of a request body, in bytes. The default is DefaultMaxBody.
 	MaxBody int64
 
-	// Logger gets the audit log: every change at Info, refused ones at Warn. Nil: slog.Default().
+	// Logger receives the audit log: changes at level Info, refused ones at Warn. If nil,
+	// slog.Default() is used.
 	Logger *slog.Logger
 
-	// RootPath is where the web UI is mounted, such as "/queues", with no slash at its end. Wrap sees paths that begin with it.
+	// RootPath is the path of the web UI, such as "/queues", without a trailing slash. Wrap
+	// receives paths that start with it.
 	RootPath string
 
-	// Static is the path below RootPath of files that may be cached. Empty: "/static/".
+	// Static is the path of cacheable files below RootPath. The default is "/static/".
 	Static string
 
-	// Realm is what a browser shows when it asks for a password. Empty: "asynq".
+	// Realm is shown by browsers in the password dialog. The default is "asynq".
 	Realm string
 
-	// Page renders errors in the layout of the pages, for users who may view them. It writes the status too. Nil: plain ones.
+	// Page renders errors in the layout of the pages, including the status, for users who may view
+	// them. If nil, errors are plain pages.
 	Page func(w http.ResponseWriter, r *http.Request, status int, title, detail string)
 }
 
-// User is somebody who may log in, and whom a request is from (see UserFrom).
+// User is a user who can log in, or the user of a request (see UserFrom).
 type User struct {
 	Name string // empty: not logged in
 
-	// Password is a bcrypt hash ("$2a$…", "$2b$…" or "$2y$…", as htpasswd -B writes it), or the password itself. It is empty in
-	// what UserFrom gives.
+	// Password is a bcrypt hash ("$2a$…", "$2b$…" or "$2y$…", as written by htpasswd -B) or a plain
+	// password. UserFrom returns it empty.
 	Password string
 
 	Role Role
 }
 
-// String tells the name and the role, never the password.
+// String returns the name and the role, never the password.
 func (u User) String() string { return fmt.Sprintf("%s (%s)", u.Name, u.Role) }
 
-// GoString tells what String does, so that no %#v of options tells a password.
+// GoString returns the same as String, so that printing options with %#v does not reveal passwords.
 func (u User) GoString() string { return fmt.Sprintf("access.User{%q, %s}", u.Name, u.Role) }
 
-// LogValue tells the name and the role, never the password.
+// LogValue returns the name and the role, never the password.
 func (u User) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", u.Name), slog.String("role", u.Role.String()))
 }
 
-// Proxy describes a reverse proxy that has asked the user who they are, and tells that in headers. The proxy must remove these
-// headers from what it gets from browsers. Every program that connects from the proxy's addresses is believed, too.
+// Proxy configures a reverse proxy that authenticates users and passes them on in headers. The
+// proxy must remove these headers from incoming requests. All programs that connect from the
+// proxy's addresses are trusted as well.
 type Proxy struct {
-	// From is where the proxy's connections come from: networks ("10.1.0.0/16"), addresses ("127.0.0.1"), or "unix" for all that
-	// come by a Unix socket. Its headers are taken off requests from anywhere else. Required.
+	// From lists the addresses of the proxy: networks ("10.1.0.0/16"), addresses ("127.0.0.1"), or
+	// "unix" for all Unix socket connections. The headers are removed from requests from all other
+	// addresses. Required.
 	From []string
 
-	// UserHeader has the user's name, such as "X-Forwarded-User" or "Remote-User". Empty: the proxy tells only, by
-	// X-Forwarded-For, the addresses of browsers; these are then what wrong passwords are counted by.
+	// UserHeader is the header with the user's name, such as "X-Forwarded-User" or "Remote-User".
+	// If empty, the proxy only provides the addresses of browsers (X-Forwarded-For), by which wrong
+	// passwords are counted.
 	UserHeader string
 
-	// RoleHeader has the user's role by its name. A name that is none of a role gives None.
+	// RoleHeader is the header with the name of the user's role. An unknown name means None.
 	RoleHeader string
 
-	// GroupsHeader has the user's groups, separated by commas, and Groups the role of each. The highest counts. A role by
-	// RoleHeader goes before it.
+	// GroupsHeader is the header with the user's groups, separated by commas. Groups maps them to
+	// roles; the highest role applies. RoleHeader takes precedence.
 	GroupsHeader string
 	Groups       map[string]Role
 
-	// Role is that of users to whom no header gives one.
+	// Role is the role of users without a role in a header.
 	Role Role
+}
+
+// configured reports whether users, a proxy or roles are configured, so that local requests have no
+// special rights.
+func (c *Config) configured() bool {
+	return len(c.Users) > 0 || c.Proxy != nil || c.Anonymous != None || c.Authorize != nil
 }
 
 func (c *Config) check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !c.Anonymous.valid() {
-		bad("Anonymous is no role: %d", int(c.Anonymous))
+		bad("Anonymous is not a role: %d", int(c.Anonymous))
 	}
 	if c.MaxBody < 0 {
 		bad("MaxBody is negative: %d", c.MaxBody)
 	}
 	if c.RootPath != "" && (!strings.HasPrefix(c.RootPath, "/") || strings.HasSuffix(c.RootPath, "/")) {
-		bad("RootPath %q must begin with a slash, and not end with one", c.RootPath)
+		bad("RootPath %q must begin with a slash and not end with one", c.RootPath)
 	}
 	if c.Static != "" && (!strings.HasPrefix(c.Static, "/") || !strings.HasSuffix(c.Static, "/") || c.Static == "/") {
-		bad("Static %q must be a path between slashes", c.Static)
+		bad("Static %q must begin and end with a slash", c.Static)
+	}
+	switch {
+	case c.Token == "":
+	case c.configured():
+		bad("Token cannot be combined with Users, Proxy, Anonymous or Authorize")
+	case len(c.Token) < MinToken || strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		bad("Token must have at least %d characters of printable ASCII without spaces", MinToken) // the token is a secret and must not be in the error
 	}
 	if strings.ContainsFunc(c.Realm, unicode.IsControl) {
 		bad("Realm %q has control characters", c.Realm)
@@ -129,7 +159,7 @@ func (c *Config) check() error {
 			errs = append(errs, err)
 		}
 		if names[u.Name] {
-			bad("there are two users with the name %q", u.Name)
+			bad("duplicate user name %q", u.Name)
 		}
 		names[u.Name] = true
 	}
@@ -141,18 +171,18 @@ func (u *User) check() error {
 	case u.Name == "":
 		return errors.New("a user has no name")
 	case strings.Contains(u.Name, ":"):
-		return fmt.Errorf("the name of user %q has a colon, which basic authentication cannot carry", u.Name)
+		return fmt.Errorf("the name of user %q has a colon, which basic authentication does not support", u.Name)
 	case !printable(u.Name):
-		return fmt.Errorf("the name of user %q must be text without control characters, of at most %d bytes", clip(u.Name, 64), maxName)
+		return fmt.Errorf("the name of user %q must be at most %d bytes of text without control characters", clip(u.Name, 64), maxName)
 	case u.Password == "":
 		return fmt.Errorf("user %q has no password", u.Name)
 	case u.Role == None || !u.Role.valid():
-		return fmt.Errorf("user %q has no role: give it Viewer, Operator or Admin", u.Name)
+		return fmt.Errorf("user %q has no role: set Viewer, Operator or Admin", u.Name)
 	}
 	return checkPassword(u)
 }
 
-// proxy is a Proxy that has been read.
+// proxy is a parsed Proxy.
 type proxy struct {
 	Proxy
 	nets []netip.Prefix
@@ -167,7 +197,7 @@ func newProxy(p *Proxy) (*proxy, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("Proxy: "+format, args...)) }
 	if len(p.From) == 0 {
-		bad(`From is empty: say which addresses the proxy connects from, such as "127.0.0.1"`)
+		bad(`From is empty: set the addresses that the proxy connects from, such as "127.0.0.1"`)
 	}
 	for _, from := range p.From {
 		if from == "unix" {
@@ -181,14 +211,14 @@ func newProxy(p *Proxy) (*proxy, error) {
 		}
 		n, err := netip.ParsePrefix(from)
 		if err != nil || n.Addr().Is4In6() {
-			bad(`From: %q is no network, address or "unix"`, from)
+			bad(`From: %q is not a network, an address or "unix"`, from)
 			continue
 		}
 		out.nets = append(out.nets, n.Masked())
 	}
 	for _, h := range []string{p.UserHeader, p.RoleHeader, p.GroupsHeader} {
 		if h != "" && !isToken(h) {
-			bad("%q is no name of a header", h)
+			bad("%q is not a valid header name", h)
 		}
 	}
 	for group, role := range p.Groups {
@@ -199,23 +229,23 @@ func newProxy(p *Proxy) (*proxy, error) {
 	roles := p.RoleHeader != "" || p.GroupsHeader != "" || p.Role != None
 	switch {
 	case !p.Role.valid():
-		bad("Role is no role: %d", int(p.Role))
+		bad("Role is not a role: %d", int(p.Role))
 	case p.UserHeader == "" && roles:
-		bad("there are roles but no UserHeader")
+		bad("roles require UserHeader")
 	case p.UserHeader != "" && !roles:
-		bad("nobody would have a role: set Role, RoleHeader, or GroupsHeader and Groups")
+		bad("no user would have a role: set Role, RoleHeader, or GroupsHeader and Groups")
 	case (p.GroupsHeader == "") != (len(p.Groups) == 0):
-		bad("GroupsHeader and Groups go together")
+		bad("GroupsHeader and Groups must be set together")
 	}
 	return out, errors.Join(errs...)
 }
 
-// origin brings an origin into the form in which browsers send it.
+// origin returns an origin in the form that browsers send.
 func origin(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.Contains(u.Host, "*") ||
 		u.User != nil || u.Path != "" || u.RawQuery != "" || u.ForceQuery || strings.Contains(s, "#") {
-		return "", fmt.Errorf(`origin %q must be exactly a scheme, a host and perhaps a port, such as "https://tools.example.com"`, s)
+		return "", fmt.Errorf(`origin %q must be a scheme, a host and an optional port, such as "https://tools.example.com"`, s)
 	}
 	host := strings.ToLower(u.Host)
 	for scheme, port := range map[string]string{"http": ":80", "https": ":443"} {
@@ -232,14 +262,14 @@ func printable(s string) bool {
 	return utf8.ValidString(s) && len(s) <= maxName && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// isToken says whether s is a token of RFC 9110, of which the names of headers are made.
+// isToken reports whether s is a token of RFC 9110, which header names must be.
 func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
 		return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) && !slices.Contains([]rune("!#$%&'*+-.^_`|~"), c)
 	})
 }
 
-// clip shortens s to n bytes or a little less, at the end of a character, for log lines and messages.
+// clip shortens s to at most n bytes at a character boundary, for log lines and messages.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s

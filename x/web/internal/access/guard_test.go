@@ -54,17 +54,17 @@ func TestAllowByRole(t *testing.T) {
 			}
 		}
 	}
-	want(t, serve(g, newRequest(http.MethodPost, "/", as(Admin)), Action{Verb: "task.unheard"}), http.StatusForbidden)
+	want(t, serve(g, newRequest(http.MethodPost, "/", as(Admin)), Action{Verb: "task.unknown"}), http.StatusForbidden)
 	want(t, serve(g, newRequest(http.MethodPost, "/", as(Admin)), Action{}), http.StatusForbidden)
 	want(t, serve(g, newRequest(http.MethodPost, "/", as(Admin+1))), http.StatusForbidden)
 	want(t, serve(g, newRequest(http.MethodPost, "/", as(Viewer)), Action{Verb: QueueDelete}), http.StatusForbidden,
-		"Forbidden: This needs the role admin, and you have the role viewer.\n")
+		"Forbidden: This requires the role admin. Your role is viewer.\n")
 }
 
-// A page of any origin can have a browser send a GET.
+// Pages of any origin can make a browser send a GET.
 func TestAllowRefusesChangesByGet(t *testing.T) {
 	t.Parallel()
-	g, _ := newGuard(t, Config{})
+	g, _ := newGuard(t, Config{Anonymous: Admin})
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
 		w := serve(g, newRequest(method, "/"), Action{Verb: TaskDelete})
 		want(t, w, http.StatusMethodNotAllowed)
@@ -103,7 +103,7 @@ func TestAnonymous(t *testing.T) {
 	if w.Header().Get("WWW-Authenticate") != `Basic realm="asynq", charset="UTF-8"` {
 		t.Error(w.Header())
 	}
-	// One who has logged in is not asked again, but told no.
+	// A logged-in user is refused without a new login prompt.
 	want(t, serve(g, newRequest(http.MethodPost, "/", far, basic("ann", "p")), Action{Verb: QueueDelete}), http.StatusForbidden)
 
 	g, _ = newGuard(t, Config{Anonymous: Viewer})
@@ -127,7 +127,7 @@ func TestAuthorize(t *testing.T) {
 	g, _ := newGuard(t, Config{Authorize: authorize})
 	far := from("192.0.2.1:9")
 	w := serve(g, newRequest(http.MethodGet, "/", far))
-	want(t, w, http.StatusUnauthorized, "Unauthorized: no token: log in first\n")
+	want(t, w, http.StatusUnauthorized, "Unauthorized: no token: login required\n")
 	if w.Header().Get("WWW-Authenticate") == "" {
 		t.Error("no challenge")
 	}
@@ -142,12 +142,12 @@ func TestAuthorize(t *testing.T) {
 		t.Error(w.Body)
 	}
 
-	// The last word is not the only one.
+	// Authorize cannot permit more than the role.
 	asked = nil
 	g, _ = newGuard(t, Config{Authorize: authorize, ReadOnly: true, Users: []User{{Name: "ann", Password: "p", Role: Viewer}}})
 	want(t, serve(g, newRequest(http.MethodGet, "/", token)), http.StatusUnauthorized)
 	if len(asked) != 0 {
-		t.Errorf("asked %v of somebody who has not logged in", asked)
+		t.Errorf("Authorize was called with %v before the login", asked)
 	}
 	want(t, serve(g, newRequest(http.MethodGet, "/", token, basic("ann", "p"))), http.StatusOK, "ann (viewer)")
 	want(t, serve(g, newRequest(http.MethodPost, "/", token, basic("ann", "p")), secret), http.StatusForbidden)
@@ -161,8 +161,8 @@ func TestWithUser(t *testing.T) {
 	g, _ := newGuard(t, Config{Users: []User{{Name: "bob", Password: "p", Role: Admin}}})
 	far := from("192.0.2.1:9")
 	want(t, serve(g, newRequest(http.MethodGet, "/", far, as(Operator), basic("bob", "p"))), http.StatusOK, "ann (operator)")
-	want(t, serve(g, newRequest(http.MethodGet, "/", far, as(99))), http.StatusForbidden, "Forbidden: User \"ann\" has no role here.\n")
-	want(t, serve(g, newRequest(http.MethodGet, "/", far, as(None))), http.StatusForbidden, "Forbidden: User \"ann\" has no role here.\n")
+	want(t, serve(g, newRequest(http.MethodGet, "/", far, as(99))), http.StatusForbidden, "Forbidden: User \"ann\" has no role.\n")
+	want(t, serve(g, newRequest(http.MethodGet, "/", far, as(None))), http.StatusForbidden, "Forbidden: User \"ann\" has no role.\n")
 }
 
 func TestUserFromHasNoPassword(t *testing.T) {
@@ -234,7 +234,7 @@ func TestBodyIsBounded(t *testing.T) {
 			t.Errorf("%+v: %v", tc, resp.Header)
 		}
 	}
-	// If its length is told beforehand, the handler is not even asked.
+	// If the length is declared, the handler is not called.
 	w := serve(g, newRequest(http.MethodPost, "/", func(r *http.Request) { r.ContentLength, r.Body = 1001, io.NopCloser(failingReader{t}) }))
 	want(t, w, http.StatusRequestEntityTooLarge)
 	if w.Header().Get("Connection") != "close" {
@@ -245,8 +245,8 @@ func TestBodyIsBounded(t *testing.T) {
 	}
 }
 
-// A stranger learns nothing about bodies, and none is read.
-func TestBodyOfStrangers(t *testing.T) {
+// Users without access learn nothing about bodies, and no body is read.
+func TestBodyWithoutAccess(t *testing.T) {
 	t.Parallel()
 	g, _ := newGuard(t, Config{MaxBody: 10})
 	w := serve(g, newRequest(http.MethodPost, "/", from("192.0.2.1:9"), func(r *http.Request) {

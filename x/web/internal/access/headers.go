@@ -5,12 +5,14 @@ import (
 	"strings"
 )
 
-// policy lets pages load from their own origin alone, and run no script or style that stands in a page.
+// policy lets pages load resources only from their own origin, and forbids inline scripts and
+// styles.
 const policy = "default-src 'self'; base-uri 'none'; object-src 'none'; frame-ancestors 'none'; form-action 'self'; " +
 	"img-src 'self' data:; style-src 'self'; script-src 'self'; connect-src 'self'"
 
-// headers sets what every answer has. A handler may set others over them. There is no Strict-Transport-Security: it would bind all that
-// the host serves, and so is up to whoever ends TLS.
+// headers sets the headers of all responses. Handlers may override them. It does not set
+// Strict-Transport-Security: that affects the whole host, and is the task of the server that
+// terminates TLS.
 func (g *Guard) headers(h http.Header, static bool, q *request) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -34,8 +36,8 @@ var (
 	corsExposed = "Allow, ETag, Link, Location, Retry-After, X-Request-Id"
 )
 
-// cors lets scripts of the configured origins read answers. It says true if the request was a question for leave, which it has answered;
-// these come without a user.
+// cors lets scripts of the configured origins read responses. It returns true if the request was a
+// preflight request, which it has answered; these have no user.
 func (g *Guard) cors(w http.ResponseWriter, r *http.Request) bool {
 	from := r.Header.Get("Origin")
 	if !g.origins[from] {

@@ -27,7 +27,7 @@ func TestHeaders(t *testing.T) {
 			t.Errorf("%s: Cache-Control %q", path, h.Get("Cache-Control"))
 		}
 	}
-	// A refusal has them too, and is kept by no cache wherever it stands.
+	// Refusals have the headers as well, and are not cached.
 	w := serve(g, newRequest(http.MethodGet, "/queues/static/app.js", from("192.0.2.1:9")))
 	want(t, w, http.StatusForbidden)
 	if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Content-Security-Policy") == "" || w.Header().Get("X-Content-Type-Options") == "" {
@@ -76,7 +76,7 @@ func TestCrossOriginWrites(t *testing.T) {
 				}
 			}
 		}
-		// Reading is not kept from anybody's browser, but from their scripts.
+		// Responses reach any browser, but not the scripts of other origins.
 		w := serve(open, newRequest(http.MethodGet, "/", edit))
 		want(t, w, http.StatusOK)
 		if got := w.Header().Get("Access-Control-Allow-Origin"); got != "" && tc.open != 200 {
@@ -124,7 +124,7 @@ func TestCORS(t *testing.T) {
 	if w.Header().Get("Access-Control-Allow-Origin") != "https://tools.example.com" || w.Header().Get("Access-Control-Expose-Headers") == "" {
 		t.Error(w.Header())
 	}
-	// Its scripts can read why it is refused.
+	// Scripts of an allowed origin can read refusals.
 	w = serve(g, newRequest(http.MethodGet, "/", tools))
 	want(t, w, http.StatusUnauthorized)
 	if w.Header().Get("Access-Control-Allow-Origin") == "" {

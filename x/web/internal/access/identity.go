@@ -14,19 +14,19 @@ type (
 	givenKey   struct{}
 )
 
-// request is what Wrap has found out about a request.
+// request is the information that Wrap adds to a request.
 type request struct {
 	guard    *Guard
 	id       string
-	api      bool // by its path, of a program rather than a browser
+	api      bool // the path is that of an API
 	user     User
-	via      string // how the user is known
+	via      string // how the user was identified
 	loggedIn bool
-	stranger string // why nobody is let in from there; only if the user has no role
+	stranger string // why the request has no role; empty if it has one
 	remote   string
 }
 
-// of is what Wrap has found out; if it has not seen the request, nothing: no name and no role.
+// of returns the information of Wrap, or the zero value without Wrap: no name and no role.
 func of(ctx context.Context) *request {
 	if q, ok := ctx.Value(requestKey{}).(*request); ok {
 		return q
@@ -38,14 +38,16 @@ func withRequest(ctx context.Context, q *request) context.Context {
 	return context.WithValue(ctx, requestKey{}, q)
 }
 
-// UserFrom is the user of the request with this context. It has no name if nobody has logged in, and no role if nothing is allowed.
+// UserFrom returns the user of the request with this context. The name is empty if no user is
+// logged in. The role is None if the user has no permissions.
 func UserFrom(ctx context.Context) User { return of(ctx).user }
 
-// RequestID is what log lines and errors call the request with this context.
+// RequestID returns the ID of the request with this context in log lines and errors.
 func RequestID(ctx context.Context) string { return of(ctx).id }
 
-// WithUser says who the user is, for a program that has its own login: its middleware calls it before the web UI gets the request. It
-// goes before all other ways of telling. A user whose Role is None is refused.
+// WithUser sets the user of a request, for programs with their own login. Their middleware must
+// call it before the web UI receives the request. It takes precedence over all other ways to
+// identify users. A user with the Role None is refused.
 func WithUser(ctx context.Context, u User) context.Context {
 	u.Password = ""
 	if !u.Role.valid() {
@@ -54,8 +56,9 @@ func WithUser(ctx context.Context, u User) context.Context {
 	return context.WithValue(ctx, givenKey{}, u)
 }
 
-// identify finds out who the user is. A refusal says that who they say they are is wrong; that they may do nothing is up to check.
-func (g *Guard) identify(r *http.Request, q *request) *Refusal {
+// identify determines the user of a request. It returns a refusal if the credentials are invalid;
+// check determines whether the user has permissions.
+func (g *Guard) identify(w http.ResponseWriter, r *http.Request, q *request) *Refusal {
 	if u, ok := r.Context().Value(givenKey{}).(User); ok {
 		q.user, q.via, q.loggedIn = u, "program", true
 		return nil
@@ -76,7 +79,7 @@ func (g *Guard) identify(r *http.Request, q *request) *Refusal {
 			return g.login(r, q, name, password)
 		}
 		if scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Basic") {
-			return g.challenge("The Authorization header cannot be read.")
+			return g.challenge("The Authorization header is invalid.")
 		}
 	}
 	q.via = "anonymous"
@@ -85,23 +88,23 @@ func (g *Guard) identify(r *http.Request, q *request) *Refusal {
 	case g.cfg.Anonymous != None:
 		q.user.Role = g.cfg.Anonymous
 	case configured && g.proxy != nil && g.proxy.UserHeader != "" && !g.proxy.trusts(r):
-		q.stranger = "it did not come through the proxy that says who the user is"
+		q.stranger = "it did not come from the trusted proxy"
 	case configured:
-		q.stranger = "it says of no user"
+		q.stranger = "it does not name a user"
 	case g.cfg.Authorize != nil:
 		q.user.Role, q.via = Admin, "authorize"
 	default:
 		if q.stranger = notLocal(r); q.stranger == "" {
-			q.user.Role, q.via = Admin, "local"
+			return g.local(w, r, q)
 		}
 	}
 	return nil
 }
 
-// login looks at a name and a password.
+// login checks a name and a password.
 func (g *Guard) login(r *http.Request, q *request, name, password string) *Refusal {
 	addr, _ := g.proxy.client(r)
-	if addr.Is6() { // who has one of them has the whole network
+	if addr.Is6() { // an IPv6 user usually controls a whole /64 network
 		p, _ := addr.Prefix(64)
 		addr = p.Addr()
 	}
@@ -114,16 +117,17 @@ func (g *Guard) login(r *http.Request, q *request, name, password string) *Refus
 	case errors.As(err, &many):
 		g.logLogin(r, q, name, err)
 		return &Refusal{Status: http.StatusTooManyRequests, retry: many.wait,
-			Detail: "Too many wrong passwords came from this address. Wait before the next one."}
+			Detail: "Too many wrong passwords from this address. Try again later."}
 	case errors.Is(err, errWrongPassword):
 		g.logLogin(r, q, name, err)
-		return g.challenge("The name or the password is wrong.")
+		return g.challenge("Wrong user name or password.")
 	default:
 		return &Refusal{Status: http.StatusServiceUnavailable, Detail: "The password could not be checked in time."}
 	}
 }
 
-// requestID takes that of the caller if it is a sane one, since logs of a proxy then tell of the same request.
+// requestID returns the caller's request ID if it is valid, so that the logs of a proxy have the
+// same one.
 func requestID(r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
 	if id == "" || len(id) > 64 || strings.ContainsFunc(id, func(c rune) bool {
@@ -134,7 +138,7 @@ func requestID(r *http.Request) string {
 	return id
 }
 
-// remote is the client for log lines.
+// remote returns the client's address for log lines.
 func (g *Guard) remote(r *http.Request) string {
 	addr, ok := g.proxy.client(r)
 	if !ok {

@@ -16,7 +16,7 @@ import (
 // logs collects log lines.
 type logs struct{ proctest.Log }
 
-// lines are the log lines with this message.
+// lines returns the log lines with this message.
 func (l *logs) lines(t testing.TB, msg string) (out []map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(l.String()) {
@@ -44,7 +44,7 @@ func newGuard(t testing.TB, cfg Config) (*Guard, *logs) {
 	return g, l
 }
 
-// request makes one as a browser on this machine would send it; each edit then changes it.
+// newRequest returns a request of a browser on this machine, modified by the edits.
 func newRequest(method, target string, edits ...func(*http.Request)) *http.Request {
 	r := httptest.NewRequest(method, target, http.NoBody)
 	r.Host, r.RemoteAddr = "localhost:8080", "127.0.0.1:50000"
@@ -66,7 +66,8 @@ func basic(name, password string) func(*http.Request) {
 	return func(r *http.Request) { r.SetBasicAuth(name, password) }
 }
 
-// serve sends a request through Wrap to a handler that asks leave for the actions, and answers 200 with the user.
+// serve sends a request through Wrap to a handler that checks the actions, and returns 200 with the
+// user.
 func serve(g *Guard, r *http.Request, actions ...Action) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -80,7 +81,7 @@ func serve(g *Guard, r *http.Request, actions ...Action) *httptest.ResponseRecor
 	return w
 }
 
-// want checks a status, and the body where one is given.
+// want checks the status and, if given, the body.
 func want(t testing.TB, w *httptest.ResponseRecorder, status int, body ...string) {
 	t.Helper()
 	if w.Code != status || len(body) > 0 && w.Body.String() != body[0] {

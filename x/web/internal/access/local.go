@@ -9,46 +9,49 @@ import (
 	"strings"
 )
 
-// notLocal says why a request may not have come from this very machine; empty: it has. Where nothing else tells who the user is,
-// everything depends on it, so it refuses when in doubt:
+// notLocal returns why a request may not come from this machine, or "" if it does. Without
+// configured users, all security depends on it, so it is strict:
 //
-//   - The connection comes from a loopback address. One by a Unix socket does not count: mostly a proxy is at its other end.
-//   - The Host is localhost or a loopback address. A name that a foreign site has pointed here (DNS rebinding) is another one.
-//   - No proxy has forwarded it. One on this machine would make all the world local. Most proxies say so in a header; nginx by default
-//     does not, but speaks HTTP/1.0, which no browser and no common client does; and a proxy that writes the Host anew shows
-//     where a browser says that a request is of the same origin, but from another host.
+//   - The connection comes from a loopback address. Unix sockets do not count: usually a proxy is
+//     at the other end.
+//   - The Host is localhost or a loopback address. This excludes foreign names that resolve to this
+//     address (DNS rebinding).
+//   - No proxy has forwarded the request. A local proxy would make all its clients local. Most
+//     proxies set a header. nginx by default does not, but it uses HTTP/1.0, which no browser and
+//     no common client does. If a proxy rewrites the Host, it differs from the origin that the
+//     browser reports.
 func notLocal(r *http.Request) string {
 	addr, ok := peer(r)
 	switch {
 	case overUnix(r):
-		return "it came by a Unix socket"
+		return "it came over a Unix socket"
 	case !ok:
-		return "where it came from is not known"
+		return "its source address is unknown"
 	case !addr.IsLoopback():
 		return "it came from " + addr.String()
 	case !localHost(r.Host):
 		return fmt.Sprintf("it was sent to the host %q, not to localhost", clip(r.Host, 100))
 	case !r.ProtoAtLeast(1, 1):
-		return "it was sent with HTTP/1.0, as by a proxy"
+		return "it uses HTTP/1.0, like a proxy"
 	}
 	for name := range r.Header {
 		if forwarding(name) {
-			return "a proxy has forwarded it: it has the header " + clip(name, 100)
+			return "a proxy forwarded it: it has the header " + clip(name, 100)
 		}
 	}
 	if strings.EqualFold(r.Header.Get("Sec-Fetch-Site"), "same-origin") {
 		for _, name := range []string{"Origin", "Referer"} {
 			u, err := url.Parse(r.Header.Get(name))
 			if err == nil && u.Host != "" && !strings.EqualFold(u.Host, r.Host) {
-				return fmt.Sprintf("a proxy has forwarded it: the browser sent it to %q", clip(u.Host, 100))
+				return fmt.Sprintf("a proxy forwarded it: the browser sent it to %q", clip(u.Host, 100))
 			}
 		}
 	}
 	return ""
 }
 
-// peer is the address at the other end of the connection, if it is one of IP. Middleware that believes X-Real-Ip or the like
-// writes an address without a port: that is not what the connection says, and so does not count.
+// peer returns the IP address at the other end of the connection. Middleware that trusts X-Real-Ip
+// and similar headers writes an address without a port, which does not count.
 func peer(r *http.Request) (netip.Addr, bool) {
 	ap, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || overUnix(r) {
@@ -57,7 +60,7 @@ func peer(r *http.Request) (netip.Addr, bool) {
 	return ap.Addr().Unmap().WithZone(""), true
 }
 
-// overUnix tells by the listener, since the RemoteAddr of a Unix socket ("@" or empty) may mean anything.
+// overUnix checks the listener, since the RemoteAddr of a Unix socket ("@" or empty) is ambiguous.
 func overUnix(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && strings.HasPrefix(addr.Network(), "unix")
@@ -85,7 +88,7 @@ func localHost(hostport string) bool {
 	return addr.Unmap().IsLoopback()
 }
 
-// forwarding says whether proxies set the header.
+// forwarding reports whether a header is set by proxies.
 func forwarding(name string) bool {
 	name = strings.ToLower(name)
 	switch name {

@@ -92,7 +92,7 @@ func TestLocalOnly(t *testing.T) {
 			g, _ := newGuard(t, Config{})
 			w := serve(g, newRequest(http.MethodGet, "/", tc.edits...))
 			if tc.ok {
-				want(t, w, http.StatusOK, " (admin)")
+				want(t, w, http.StatusOK, " (viewer)")
 				return
 			}
 			want(t, w, http.StatusForbidden)
@@ -100,14 +100,14 @@ func TestLocalOnly(t *testing.T) {
 				t.Errorf("the body does not help: %s", w.Body)
 			}
 			if h := w.Header().Get("WWW-Authenticate"); h != "" {
-				t.Errorf("asks for a password that nobody has: %s", h)
+				t.Errorf("requires a password without users: %s", h)
 			}
 		})
 	}
 }
 
-// Whoever has configured anything else has said who may come in: being on the same machine gives nothing then.
-func TestLocalIsNothingOnceConfigured(t *testing.T) {
+// Once access is configured, local requests have no special rights.
+func TestLocalHasNoRightsOnceConfigured(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		cfg    Config
@@ -128,7 +128,7 @@ func TestLocalIsNothingOnceConfigured(t *testing.T) {
 	}
 }
 
-// A server on a Unix socket: what net/http really says of its connections.
+// A server on a Unix socket, with the addresses that net/http reports.
 func TestUnixSocket(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")

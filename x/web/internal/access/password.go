@@ -16,37 +16,37 @@ import (
 )
 
 const (
-	// passwordSeen is how long a password that bcrypt found right is known without asking bcrypt again. A page makes many requests.
+	// passwordSeen is how long a password verified by bcrypt is cached. A page makes many requests.
 	passwordSeen = 5 * time.Minute
-	// maxCost bounds the cost of bcrypt hashes. 15 takes seconds already.
+	// maxCost bounds the cost of bcrypt hashes. A cost of 15 takes seconds.
 	maxCost = 15
 )
 
 var errWrongPassword = errors.New("wrong user or password")
 
-// passwords knows the users that log in with a password.
+// passwords has the users that log in with a password.
 type passwords struct {
-	key      [32]byte // of the MACs, fresh in every process
+	key      [32]byte // of the MACs, random for each process
 	accounts map[string]*account
-	unknown  *account // stands for all names that nobody has
-	cost     int      // the highest of all accounts; 0 if no password is hashed
+	unknown  *account // stands for all unknown names
+	cost     int      // maximum of all accounts; 0 if no password is hashed
 	wrong    *throttle
 	compare  func(hash, password []byte) error // bcrypt's
 }
 
-// account is a user who logs in with a password.
+// account is a user with a password.
 type account struct {
 	user User // without the password
 	hash []byte
-	cost int // of hash; 0: the password is known by its MAC alone
+	cost int // of hash; 0: there is only the MAC of the password
 	seen atomic.Pointer[seen]
-	busy chan struct{} // holds a token while bcrypt works, so that requests of one page wait for the first one
+	busy chan struct{} // holds a token while bcrypt runs, so that the requests of one page share one verification
 }
 
-// seen is the MAC of a password that was right.
+// seen is the MAC of a verified password.
 type seen struct {
 	mac   []byte
-	until time.Time // zero: for good
+	until time.Time // zero: no expiry
 }
 
 func newPasswords(users []User) *passwords {
@@ -68,15 +68,16 @@ func newPasswords(users []User) *passwords {
 	return p
 }
 
-// check says who has this name and password: an error is errWrongPassword, a *tooMany, or that of ctx. It takes as long for a name that
-// nobody has as for a wrong password.
+// check verifies a name and a password. The error is errWrongPassword, a *tooMany, or that of ctx.
+// Unknown names take as long as wrong passwords.
 func (p *passwords) check(ctx context.Context, addr netip.Addr, name, password string) (User, error) {
 	a := p.accounts[name]
 	if a == nil {
 		a = p.unknown
 	}
 	mac := p.mac(name, password)
-	// A blocked address is refused before anything is compared: else it could go on guessing, and the right guess would get through.
+	// A blocked address is refused before any comparison. Otherwise it could continue guessing, and
+	// the right guess would succeed.
 	keys := [2]throttleKey{{addr: addr}, {addr: addr, name: p.short(name)}}
 	if wait := p.wrong.blocked(keys); wait > 0 {
 		return User{}, &tooMany{wait}
@@ -93,7 +94,7 @@ func (p *passwords) check(ctx context.Context, addr netip.Addr, name, password s
 	if a.known(mac) {
 		return a.user, nil
 	}
-	// What is taken before the check cannot be overspent by guesses made at once.
+	// Tokens are taken before the check, so that concurrent guesses cannot exceed the limit.
 	if wait := p.wrong.take(keys); wait > 0 {
 		return User{}, &tooMany{wait}
 	}
@@ -106,8 +107,9 @@ func (p *passwords) check(ctx context.Context, addr netip.Addr, name, password s
 	return User{}, errWrongPassword
 }
 
-// pad works for as long as bcrypt would have worked longer on the dearest hash: a cost c takes 2^c steps, and
-// 2^c + 2^c + 2^(c+1) + … + 2^(d-1) = 2^d. So the time tells nothing of which names there are.
+// pad takes as much more time as bcrypt would for the most expensive hash. A cost c takes 2^c
+// steps, and 2^c + 2^c + 2^(c+1) + … + 2^(d-1) = 2^d. So the duration does not reveal which names
+// exist.
 func (p *passwords) pad(a *account, password string) {
 	if p.cost == 0 {
 		return
@@ -121,7 +123,7 @@ func (p *passwords) pad(a *account, password string) {
 	}
 }
 
-// dummyHash is a hash of no known password.
+// dummyHash returns the hash of a random password.
 func dummyHash(cost int) []byte {
 	return []byte(fmt.Sprintf("$2a$%02d$%s", cost, strings.Repeat("a", 21)+"."+strings.Repeat("a", 30)+"."))
 }
@@ -137,7 +139,7 @@ func (p *passwords) mac(name, password string) []byte {
 	return h.Sum(nil)
 }
 
-// short stands for a name of any length.
+// short returns a digest of a name of any length.
 func (p *passwords) short(name string) (out [16]byte) {
 	copy(out[:], p.mac(name, ""))
 	return out
@@ -158,7 +160,7 @@ func checkPassword(u *User) error {
 	}
 	cost, err := bcrypt.Cost([]byte(u.Password))
 	if err == nil {
-		// Cost looks at the beginning alone.
+		// bcrypt.Cost checks only the beginning of the hash.
 		err = bcrypt.CompareHashAndPassword([]byte(u.Password[:4]+"04"+u.Password[6:]), []byte("x"))
 		if errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
 			err = nil
@@ -166,9 +168,9 @@ func checkPassword(u *User) error {
 	}
 	switch {
 	case err != nil || len(u.Password) != 60:
-		return fmt.Errorf("the password of user %q begins like a bcrypt hash, but is none", u.Name)
+		return fmt.Errorf("the password of user %q looks like a bcrypt hash, but is invalid", u.Name)
 	case cost > maxCost:
-		return fmt.Errorf("the bcrypt hash of user %q has cost %d: each login would take minutes; use at most %d", u.Name, cost, maxCost)
+		return fmt.Errorf("the bcrypt hash of user %q has cost %d, so each login would take minutes: use at most %d", u.Name, cost, maxCost)
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// count has the guard's bcrypt counted in steps, which are what it costs. It stands in for it, too, as the race detector makes it slow: the
-// right password is p, of users who have one.
+// count replaces bcrypt by a stub that counts its steps, since the race detector makes bcrypt slow.
+// The right password is p, for users who have one.
 func count(g *Guard) *atomic.Int64 {
 	var steps atomic.Int64
 	g.passwords.compare = func(hash, password []byte) error {
@@ -87,8 +87,9 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// The steps of bcrypt, and so the time, are the same for any wrong password, whoever has the name.
-func TestPasswordTimeTellsNoNames(t *testing.T) {
+// The steps of bcrypt, and so the time, are the same for all wrong passwords, whether the name
+// exists or not.
+func TestPasswordTimeHidesNames(t *testing.T) {
 	t.Parallel()
 	g, _ := newGuard(t, Config{Users: []User{
 		{Name: "cheap", Password: hash(t, "p", 4), Role: Viewer},
@@ -127,10 +128,10 @@ func TestPasswordIsAskedOfBcryptOnce(t *testing.T) {
 					want(t, serve(g, newRequest(http.MethodGet, "/", basic("ann", "p"), from(fmt.Sprintf(address, i)))), http.StatusOK)
 				})
 			}
-			synctest.Wait() // all that do not know the password to be right wait for one who asks
+			synctest.Wait() // requests without a cached result wait for the first one
 			<-busy
 		}
-		// A page that loads many parts at once: neither many times bcrypt, nor blocked.
+		// A page with many parallel requests neither runs bcrypt many times nor is blocked.
 		all(100, "127.0.0.1:%d")
 		all(100, "127.0.0.%d:1")
 		if steps.Load() != 1<<4 {
@@ -176,7 +177,8 @@ func TestWrongPasswordsAreThrottled(t *testing.T) {
 		}
 		steps.Store(0)
 		for _, name := range []string{"ann", "bob", "nobody"} {
-			// Even the right one: else guessing could go on, and one would know when it is right.
+			// The right password is refused as well. Otherwise guessing could continue, and success
+			// would be visible.
 			w := serve(g, newRequest(http.MethodGet, "/", basic(name, "p"), from("192.0.2.1:9")))
 			want(t, w, http.StatusTooManyRequests)
 			if w.Header().Get("Retry-After") != "7" && w.Header().Get("Retry-After") != "6" {
@@ -224,7 +226,7 @@ func TestWrongPasswordsAreThrottled(t *testing.T) {
 	})
 }
 
-// Guesses at once cannot overspend what one after the other could not.
+// Concurrent guesses are limited like sequential ones.
 func TestWrongPasswordsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

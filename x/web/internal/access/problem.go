@@ -12,11 +12,14 @@ import (
 	"strings"
 )
 
-// Problem answers a request with an error, in the form that the client reads: application/problem+json (RFC 9457) for paths under /api and
-// for clients that ask for JSON, an HTML page for browsers, and a line of text for all others. The title is short and the same for
-// each error of its kind; if empty, it is the text of the status. The detail tells the user what is wrong and what to do, and may be empty.
+// Problem responds with an error in the format that the client expects: application/problem+json
+// (RFC 9457) for paths under /api and for clients that accept JSON, an HTML page for browsers, and
+// a line of text for all others. The title is short and the same for all errors of a kind; if
+// empty, it is the text of the status. The detail describes the error and what to do; it may be
+// empty.
 //
-// The headers that a handler has set of an answer that is now not given, such as ETag, are removed. Nothing may have been written yet.
+// Problem removes the headers of the original response, such as ETag. Nothing may have been written
+// before.
 func Problem(w http.ResponseWriter, r *http.Request, status int, title, detail string) {
 	if title == "" {
 		title = http.StatusText(status)
@@ -31,7 +34,7 @@ func Problem(w http.ResponseWriter, r *http.Request, status int, title, detail s
 	switch {
 	case q.api || q.guard == nil && strings.HasPrefix(r.URL.Path, "/api/") || prefersJSON(r.Header):
 		h.Set("Content-Type", "application/problem+json")
-		body, _ := json.Marshal(struct { // strings and a number: it cannot fail
+		body, _ := json.Marshal(struct { // cannot fail: strings and a number
 			Title   string `json:"title"`
 			Status  int    `json:"status"`
 			Detail  string `json:"detail,omitempty"`
@@ -60,29 +63,31 @@ func Problem(w http.ResponseWriter, r *http.Request, status int, title, detail s
 	}
 }
 
-// BadBody answers a request whose body could not be read: status 413 if it is longer than MaxBody, else 400.
+// BadBody responds to a request whose body could not be read: with status 413 if it exceeds
+// MaxBody, and otherwise 400.
 func BadBody(w http.ResponseWriter, r *http.Request, err error) {
 	var long *http.MaxBytesError
 	if errors.As(err, &long) {
-		Problem(w, r, http.StatusRequestEntityTooLarge, "", fmt.Sprintf("The body of a request may have at most %d bytes.", long.Limit))
+		Problem(w, r, http.StatusRequestEntityTooLarge, "", fmt.Sprintf("The request body exceeds the limit of %d bytes.", long.Limit))
 		return
 	}
-	Problem(w, r, http.StatusBadRequest, "", "The body of the request cannot be read: "+err.Error()+".")
+	Problem(w, r, http.StatusBadRequest, "", "The request body could not be read: "+err.Error()+".")
 }
 
-// errorStyle stands in the page of an error: who sees it may not have leave to load any.
+// errorStyle is inlined in error pages, since the user may not have access to style sheets.
 const errorStyle = `body{margin:0;min-height:100dvh;display:grid;place-items:center;background:light-dark(#f6f7f9,#0f1116);color:light-dark(#171a21,#e8eaf0);font:15px/1.55 system-ui,sans-serif}` +
 	`main{box-sizing:border-box;width:min(480px,100vw - 32px);margin:16px;padding:26px 28px;border:1px solid light-dark(#e3e6ec,#262b36);border-radius:12px;background:light-dark(#fff,#171a21);overflow-wrap:anywhere}` +
 	`h1{margin:0 0 8px;font-size:20px;line-height:1.3}p{margin:0 0 14px}p:last-child{margin:0}small{color:light-dark(#667085,#8d97a8)}` +
 	`a{display:inline-block;padding:7px 14px;border-radius:7px;background:light-dark(#4f46e5,#6059f0);color:#fff;font-weight:600;text-decoration:none}`
 
-// errorPolicy lets the page of an error have that style, and load nothing.
+// errorPolicy allows only the style of the error page.
 var errorPolicy = func() string {
 	sum := sha256.Sum256([]byte(errorStyle))
 	return "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }()
 
-// errorPage is what somebody sees who may not see the pages. Where a password was asked for, one can be asked for it again.
+// errorPage is shown to users who may not view the pages. If a password is required, it has a link
+// to log in.
 var errorPage = template.Must(template.New("error").Parse(`<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
@@ -100,13 +105,13 @@ var (
 	jsn  = []string{"application/json", "application/problem+json"}
 )
 
-// prefersJSON says whether JSON is asked for by its name, and HTML not before it.
+// prefersJSON reports whether the client accepts JSON explicitly and does not prefer HTML.
 func prefersJSON(h http.Header) bool {
 	q := accepts(h, jsn...)
 	return q > 0 && q >= accepts(h, html...)
 }
 
-// accepts is the highest quality at which the Accept header names one of the types. Wildcards do not count.
+// accepts returns the highest quality of the types in the Accept header, ignoring wildcards.
 func accepts(h http.Header, types ...string) (best float64) {
 	for part := range strings.SplitSeq(strings.Join(h.Values("Accept"), ","), ",") {
 		name, params, _ := strings.Cut(part, ";")

@@ -68,7 +68,7 @@ func TestProblemHeaders(t *testing.T) {
 	}
 	w.Header().Set("Cache-Control", "public")
 	w.Header().Set("X-Kept", "1")
-	r := newRequest(http.MethodGet, "/api/x") // one that Wrap has not seen
+	r := newRequest(http.MethodGet, "/api/x") // without Wrap
 	Problem(w, r, http.StatusNotFound, "no such task", "")
 	want(t, w, http.StatusNotFound, `{"title":"no such task","status":404}`+"\n")
 	if !reflect.DeepEqual(w.Header(), http.Header{"Cache-Control": {"no-store"}, "X-Kept": {"1"}, "Content-Type": {"application/problem+json"},
@@ -84,8 +84,8 @@ func TestProblemPage(t *testing.T) {
 		fmt.Fprintf(w, "%d|%s|%s", status, title, detail)
 	}})
 	for _, edit := range []func(*http.Request){header("Accept", "text/html"), header("Hx-Request", "true")} {
-		want(t, serve(g, newRequest(http.MethodGet, "/", edit), Action{Verb: "x"}), http.StatusForbidden, `403|Forbidden|There is no right to "x".`)
-		// Strangers do not see the layout.
+		want(t, serve(g, newRequest(http.MethodGet, "/", edit), Action{Verb: "x"}), http.StatusForbidden, `403|Forbidden|Unknown permission "x".`)
+		// Users without access do not see the layout.
 		w := serve(g, newRequest(http.MethodGet, "/", edit, from("192.0.2.1:9")))
 		if !strings.HasPrefix(w.Body.String(), "<!doctype html>") {
 			t.Error(w.Body)
@@ -98,8 +98,8 @@ func TestBadBody(t *testing.T) {
 	r := newRequest(http.MethodPost, "/api/x")
 	w := httptest.NewRecorder()
 	BadBody(w, r, fmt.Errorf("reading: %w", &http.MaxBytesError{Limit: 7}))
-	want(t, w, http.StatusRequestEntityTooLarge, `{"title":"Request Entity Too Large","status":413,"detail":"The body of a request may have at most 7 bytes."}`+"\n")
+	want(t, w, http.StatusRequestEntityTooLarge, `{"title":"Request Entity Too Large","status":413,"detail":"The request body exceeds the limit of 7 bytes."}`+"\n")
 	w = httptest.NewRecorder()
 	BadBody(w, r, errors.New("line 3"))
-	want(t, w, http.StatusBadRequest, `{"title":"Bad Request","status":400,"detail":"The body of the request cannot be read: line 3."}`+"\n")
+	want(t, w, http.StatusBadRequest, `{"title":"Bad Request","status":400,"detail":"The request body could not be read: line 3."}`+"\n")
 }

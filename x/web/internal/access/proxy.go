@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// trusts says whether the request's connection is one of the proxy.
+// trusts reports whether the request comes from the proxy.
 func (p *proxy) trusts(r *http.Request) bool {
 	if p == nil {
 		return false
@@ -27,7 +27,7 @@ func (p *proxy) has(addr netip.Addr) bool {
 	return false
 }
 
-// strip takes what only the proxy may say off a request.
+// strip removes the headers that only the proxy may set.
 func (p *proxy) strip(h http.Header) {
 	for _, name := range []string{p.UserHeader, p.RoleHeader, p.GroupsHeader} {
 		if name != "" {
@@ -36,8 +36,8 @@ func (p *proxy) strip(h http.Header) {
 	}
 }
 
-// user is whom the proxy names; a user without a name: nobody has logged in there. A refusal says that the headers cannot be those of
-// a proxy that is set up well.
+// user returns the user in the proxy's headers. The name is empty if no user is logged in there. A
+// refusal means that the proxy is misconfigured.
 func (p *proxy) user(r *http.Request) (User, *Refusal) {
 	if p.UserHeader == "" {
 		return User{}, nil
@@ -46,20 +46,20 @@ func (p *proxy) user(r *http.Request) (User, *Refusal) {
 	role, okRole := single(r.Header, p.RoleHeader)
 	switch {
 	case !ok || !okRole:
-		// The browser has sent one too, and the proxy has added its own: which is which?
+		// The browser sent the header as well, so it is ambiguous.
 		return User{}, &Refusal{Status: http.StatusBadRequest,
-			Detail: "A header that names the user or the role is there more than once. The proxy must remove those that browsers send."}
+			Detail: "A header with the user or role occurs more than once. The proxy must remove these headers from incoming requests."}
 	case name == "":
 		return User{}, nil
 	case !printable(name):
-		return User{}, &Refusal{Status: http.StatusBadRequest, Detail: "The name of the user has control characters, or is too long."}
+		return User{}, &Refusal{Status: http.StatusBadRequest, Detail: "The user name has control characters or is too long."}
 	}
 	return User{Name: name, Role: p.role(r, role)}, nil
 }
 
 func (p *proxy) role(r *http.Request, named string) Role {
 	if named != "" {
-		role, _ := ParseRole(named) // a name that is none of a role gives None: better than more than was meant
+		role, _ := ParseRole(named) // an unknown name means None: fail closed
 		return role
 	}
 	role, found := None, false
@@ -76,7 +76,7 @@ func (p *proxy) role(r *http.Request, named string) Role {
 	return role
 }
 
-// single is the value of a header that may be there once.
+// single returns the value of a header that may occur only once.
 func single(h http.Header, name string) (string, bool) {
 	if name == "" {
 		return "", true
@@ -88,8 +88,8 @@ func single(h http.Header, name string) (string, bool) {
 	return strings.TrimSpace(h.Get(name)), true
 }
 
-// client is the address of the browser: that of the connection, or if this is the proxy's, the last in X-Forwarded-For that no
-// trusted proxy has. What stands before it may be made up.
+// client returns the address of the browser: that of the connection or, if this is the proxy's, the
+// last address in X-Forwarded-For that is not a trusted proxy. Earlier addresses may be forged.
 func (p *proxy) client(r *http.Request) (netip.Addr, bool) {
 	addr, ok := peer(r)
 	if !p.trusts(r) {
@@ -109,7 +109,7 @@ func (p *proxy) client(r *http.Request) (netip.Addr, bool) {
 	return addr, ok
 }
 
-// parseHop reads an address, which may have a port, and brackets if it is of IPv6.
+// parseHop parses an address with an optional port, and with brackets for IPv6.
 func parseHop(s string) (netip.Addr, error) {
 	s = strings.TrimSpace(s)
 	addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"))

@@ -56,8 +56,8 @@ func TestProxyUser(t *testing.T) {
 	want(t, serve(g, newRequest(http.MethodGet, "/", user, from("10.200.0.1:9"))), http.StatusOK)
 }
 
-// A hook must not see who a stranger claims to be.
-func TestProxyHeadersOfStrangersAreRemoved(t *testing.T) {
+// A hook must not see headers that did not come from the proxy.
+func TestProxyHeadersOfOthersAreRemoved(t *testing.T) {
 	t.Parallel()
 	var seen http.Header
 	g, _ := newGuard(t, Config{Anonymous: Viewer,
@@ -117,13 +117,13 @@ func TestProxyClient(t *testing.T) {
 	}
 }
 
-// A user whom the proxy does not know may still have a password.
+// A user without the proxy's headers can still log in with a password.
 func TestProxyAndPassword(t *testing.T) {
 	t.Parallel()
 	g, _ := newGuard(t, Config{Proxy: &Proxy{From: []string{"127.0.0.1"}, UserHeader: "X-User", Role: Viewer}, Users: []User{{Name: "bob", Password: "p", Role: Admin}}})
 	want(t, serve(g, newRequest(http.MethodGet, "/", basic("bob", "p"))), http.StatusOK, "bob (admin)")
 	want(t, serve(g, newRequest(http.MethodGet, "/", basic("bob", "p"), header("X-User", "ann"))), http.StatusOK, "ann (viewer)")
-	// The proxy's own passwords may come with the request.
+	// Requests may carry the proxy's own passwords.
 	want(t, serve(g, newRequest(http.MethodGet, "/", basic("ann", "other"), header("X-User", "ann"))), http.StatusOK, "ann (viewer)")
 	want(t, serve(g, newRequest(http.MethodGet, "/")), http.StatusUnauthorized)
 	want(t, serve(g, newRequest(http.MethodGet, "/", from("192.0.2.1:1"), header("X-User", "ann"))), http.StatusUnauthorized)

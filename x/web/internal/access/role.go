@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// verbRoles is the least role that each verb asks for. A verb that is not in it is refused to everybody.
+// verbRoles maps verbs to the minimum role. Verbs that are not in it are always refused.
 var verbRoles = map[Verb]Role{
 	View:           Viewer,
 	TaskRun:        Operator,
@@ -23,7 +23,7 @@ var verbRoles = map[Verb]Role{
 
 var roleNames = [...]string{None: "none", Viewer: "viewer", Operator: "operator", Admin: "admin"}
 
-// May says whether the role includes the verb.
+// May reports whether the role includes the verb.
 func (r Role) May(v Verb) bool {
 	least, ok := verbRoles[v]
 	return ok && r.valid() && r >= least
@@ -31,7 +31,7 @@ func (r Role) May(v Verb) bool {
 
 func (r Role) valid() bool { return r >= None && r <= Admin }
 
-// String is the name of the role, as ParseRole reads it.
+// String returns the name of the role, in the form of ParseRole.
 func (r Role) String() string {
 	if !r.valid() {
 		return fmt.Sprintf("Role(%d)", int(r))
@@ -39,17 +39,17 @@ func (r Role) String() string {
 	return roleNames[r]
 }
 
-// ParseRole reads the name of a role, in any case: none, viewer, operator or admin.
+// ParseRole parses the name of a role, ignoring case: none, viewer, operator or admin.
 func ParseRole(s string) (Role, error) {
 	for r, name := range roleNames {
 		if strings.EqualFold(s, name) {
 			return Role(r), nil
 		}
 	}
-	return None, fmt.Errorf("unknown role %q: a role is one of %s", clip(s, 64), strings.Join(roleNames[:], ", "))
+	return None, fmt.Errorf("unknown role %q: use one of %s", clip(s, 64), strings.Join(roleNames[:], ", "))
 }
 
-// MarshalText gives the name of the role.
+// MarshalText returns the name of the role.
 func (r Role) MarshalText() ([]byte, error) {
 	if !r.valid() {
 		return nil, fmt.Errorf("unknown role %d", int(r))
@@ -57,7 +57,7 @@ func (r Role) MarshalText() ([]byte, error) {
 	return []byte(r.String()), nil
 }
 
-// UnmarshalText reads the name of a role.
+// UnmarshalText parses the name of a role.
 func (r *Role) UnmarshalText(text []byte) error {
 	parsed, err := ParseRole(string(text))
 	if err == nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// verbs reads the verbs off their declarations, so that none is left out of a test.
+// verbs returns all declared verbs, so that tests cover all of them.
 func verbs(t *testing.T) (out []Verb) {
 	f, err := parser.ParseFile(token.NewFileSet(), "action.go", nil, 0)
 	if err != nil {

@@ -7,22 +7,23 @@ import (
 	"time"
 )
 
-// Wrong passwords that are let through: for one name from one address, and for all names from one address. A client with an old
-// password blocks its own name only; one that tries many names is blocked all the same.
+// The limits of wrong passwords: for one name from one address, and for all names from one address.
+// A client with an old password blocks only its own name; a client that tries many names is blocked
+// completely.
 var (
 	perName    = limit{burst: 10, every: 6 * time.Second}
 	perAddress = limit{burst: 50, every: 1200 * time.Millisecond}
 )
 
-// maxBuckets bounds the memory of a throttle: a few hundred kilobytes.
+// maxBuckets bounds the memory of a throttle to a few hundred kilobytes.
 const maxBuckets = 4096
 
 type limit struct {
 	burst float64
-	every time.Duration // one more each
+	every time.Duration // time until the next token
 }
 
-// tooMany says that an address has tried too many wrong passwords.
+// tooMany is the error of an address with too many wrong passwords.
 type tooMany struct{ wait time.Duration }
 
 func (e *tooMany) Error() string { return fmt.Sprintf("too many wrong passwords: wait %v", e.wait) }
@@ -40,7 +41,7 @@ func (k throttleKey) limit() limit {
 	return perName
 }
 
-// throttle is a token bucket for each key. A full bucket is not kept.
+// throttle has a token bucket for each key. Full buckets are not stored.
 type throttle struct {
 	mu      sync.Mutex
 	buckets map[throttleKey]bucket
@@ -53,14 +54,14 @@ type bucket struct {
 
 func newThrottle() *throttle { return &throttle{buckets: map[throttleKey]bucket{}} }
 
-// blocked says how long it takes until all keys have a token; zero: they have one now.
+// blocked returns how long it takes until all keys have a token; zero if they have one.
 func (t *throttle) blocked(keys [2]throttleKey) (wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.wait(keys, time.Now())
 }
 
-// take takes a token of each key, or none and says how long to wait.
+// take takes a token of each key. If one has none, it takes none and returns how long to wait.
 func (t *throttle) take(keys [2]throttleKey) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,8 +114,9 @@ func (t *throttle) put(k throttleKey, tokens float64, now time.Time) {
 	t.buckets[k] = bucket{tokens, now}
 }
 
-// makeRoom forgets the keys that have been quiet for long enough, and if these are few any others: whoever has thousands of addresses
-// gains little by that. It makes room for many, so that it need not look at all of them for each new one.
+// makeRoom removes the keys that have been idle for long enough and, if these are few, any others:
+// that helps an attacker with thousands of addresses only a little. It makes room for many keys, so
+// that it does not have to scan all of them for each new one.
 func (t *throttle) makeRoom(now time.Time) {
 	for k := range t.buckets {
 		if t.tokens(k, now) >= k.limit().burst {

@@ -5,7 +5,8 @@ import (
 	"net/http"
 )
 
-// writer knows whether an answer has begun. http.ResponseController finds what else the server's own can do through Unwrap.
+// writer records whether a response was started. http.ResponseController finds the other methods of
+// the server's writer through Unwrap.
 type writer struct {
 	http.ResponseWriter
 	wrote bool
@@ -23,10 +24,10 @@ func (w *writer) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// Flush is there for handlers that look for http.Flusher. It does nothing if the server's own writer cannot flush.
+// Flush implements http.Flusher. It does nothing if the server's writer cannot flush.
 func (w *writer) Flush() { _ = w.FlushError() }
 
-// FlushError is what http.ResponseController calls.
+// FlushError is called by http.ResponseController.
 func (w *writer) FlushError() error {
 	err := http.NewResponseController(w.ResponseWriter).Flush()
 	if !errors.Is(err, http.ErrNotSupported) {
@@ -35,5 +36,5 @@ func (w *writer) FlushError() error {
 	return err
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap is called by http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

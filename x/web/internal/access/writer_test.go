@@ -42,7 +42,7 @@ func TestPanic(t *testing.T) {
 		resp.Header.Get("Content-Encoding") != "" || !strings.HasPrefix(string(b), "Internal Server Error") {
 		t.Errorf("%s %v %s", resp.Status, resp.Header, b)
 	}
-	lines := l.lines(t, "panic in a handler of the web UI")
+	lines := l.lines(t, "web: handler panicked")
 	if len(lines) != 1 || lines[0]["panic"] != "secret reason" || lines[0]["level"] != "ERROR" || lines[0]["request"] != resp.Header.Get("X-Request-Id") ||
 		!strings.Contains(lines[0]["stack"].(string), "writer_test.go") {
 		t.Error(lines)
@@ -59,12 +59,12 @@ func TestPanic(t *testing.T) {
 	if _, err := s.Client().Get(s.URL + "/abort"); err == nil {
 		t.Error("an answer")
 	}
-	if n := len(l.lines(t, "panic in a handler of the web UI")); n != 2 {
+	if n := len(l.lines(t, "web: handler panicked")); n != 2 {
 		t.Errorf("%d lines: want none of the aborted one", n)
 	}
 }
 
-// A hook that cannot answer allows nothing.
+// A hook that panics permits nothing.
 func TestPanicOfHook(t *testing.T) {
 	t.Parallel()
 	g, _ := newGuard(t, Config{Authorize: func(_ *http.Request, a Action) error {
@@ -76,7 +76,7 @@ func TestPanicOfHook(t *testing.T) {
 	want(t, serve(g, newRequest(http.MethodPost, "/"), Action{Verb: TaskRun}), http.StatusInternalServerError)
 }
 
-// What a handler can do to the server's own ResponseWriter it can do through Wrap.
+// Handlers can use all features of the server's ResponseWriter through Wrap.
 func TestWriterPassesThrough(t *testing.T) {
 	t.Parallel()
 	g, _ := newGuard(t, Config{})

@@ -1,5 +1,6 @@
-// Package apiv1 serves the routes under /api that tools of the existing web UI use: the same paths, names and types. Where the
-// existing server errs, this one does not; docs/WEB_API.md lists the differences.
+// Package apiv1 serves the routes under /api that tools of the existing web UI use: the same paths,
+// names and types. Where the existing server errs, this one does not; docs/WEB_API.md lists the
+// differences.
 package apiv1
 
 import (
@@ -16,45 +17,46 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/redact"
 )
 
-// Gate asks for leave and keeps the audit log; access.Guard is one.
+// Gate controls access and keeps the audit log, like access.Guard.
 type Gate interface {
-	// Allow reports whether the request may do this. If not, it has answered.
+	// Allow checks the permission for an action. If it returns false, it has answered the request.
 	Allow(w http.ResponseWriter, r *http.Request, a access.Action) bool
 
-	// Done is told the outcome of each change.
+	// Done logs the outcome of a change.
 	Done(r *http.Request, a access.Action, err error)
 }
 
-// Config is what the routes need. Inspector, Redis and Gate are required.
+// Config configures the routes. Inspector, Redis and Gate are required.
 type Config struct {
 	Inspector *asynq.Inspector
-	Redis     redis.UniversalClient // the Inspector's, for what Redis tells of itself
+	Redis     redis.UniversalClient // the Inspector's, for the state of Redis
 	Cluster   bool                  // Redis is a Redis Cluster
 	Gate      Gate
 
 	// PayloadFormatter and ResultFormatter print the bytes of tasks. Default: Text.
 	PayloadFormatter, ResultFormatter func(typename string, b []byte) string
 
-	// Redact takes out of a payload or a result what nobody may see, before it is printed. Default: nothing is taken out.
+	// Redact redacts payloads and results before they are formatted. The default is no redaction.
 	Redact redact.Redact
 
-	// PrometheusAddress is the URL of the Prometheus that /metrics asks. Default: none, and /metrics answers 404.
+	// PrometheusAddress is the URL of the Prometheus for /metrics. If empty, /metrics returns 404.
 	PrometheusAddress string
 
-	// Logger is told of requests that failed for want of Redis or Prometheus. Default: slog.Default().
+	// Logger receives requests that failed because of Redis or Prometheus. The default is
+	// slog.Default().
 	Logger *slog.Logger
 
-	// Wake is called after each change, so that a poller looks at it at once. Default: nobody is.
+	// Wake is called after each change, so that a poller can poll at once. It may be nil.
 	Wake func()
 }
 
 type handler struct {
 	Config
-	prometheus *prom.Server // nil: none
+	prometheus *prom.Server // nil: not configured
 }
 
-// New returns the handler of everything under /api/. It sees paths without the root path, and takes names from the escaped path; what
-// is in front of it must not unescape or clean that.
+// New returns the handler of all paths under /api/. It receives paths without the root path, and
+// takes names from the escaped path, so callers must not unescape or clean it.
 func New(c Config) http.Handler {
 	if c.Inspector == nil || c.Redis == nil || c.Gate == nil {
 		panic("apiv1: Config.Inspector, Redis and Gate are required")
@@ -74,7 +76,7 @@ func New(c Config) http.Handler {
 	return &handler{Config: c, prometheus: prom.NewServer(c.PrometheusAddress)}
 }
 
-// ServeHTTP finds the route and answers.
+// ServeHTTP dispatches a request to its route.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	segments, ok := split(r.URL.EscapedPath())
 	if !ok {
@@ -84,7 +86,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	call, args, methods := find(r.Method, segments)
 	switch {
 	case call != nil && args.queue != "" && !possible(args.queue):
-		problem(w, http.StatusNotFound, fmt.Sprintf("no queue can have the name %q", args.queue))
+		problem(w, http.StatusNotFound, fmt.Sprintf("invalid queue name %q", args.queue))
 	case call != nil:
 		call(h, &exchange{w: w, r: r, args: args, inspector: h.Inspector.WithContext(r.Context())})
 	case len(methods) == 0:
@@ -94,20 +96,20 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// possible reports whether a queue can have a name.
+// possible reports whether a queue name is valid.
 func possible(queue string) bool {
 	return strings.TrimSpace(queue) != "" && !strings.HasPrefix(queue, "}")
 }
 
-// exchange is one request with what its path names.
+// exchange is one request with the names in its path.
 type exchange struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	args      args
-	inspector *asynq.Inspector // of which all calls end with the request
+	inspector *asynq.Inspector // its calls end with the request
 }
 
-// mayView asks for leave to look at what the path names.
+// mayView checks the permission to view the target of the request.
 func (h *handler) mayView(x *exchange) bool {
 	return h.Gate.Allow(x.w, x.r, access.Action{
 		Verb: access.View, Queue: x.args.queue, Group: x.args.group, TaskID: x.args.id, Entry: x.args.entry,

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// maxBatch is how many tasks a batch may name.
+	// maxBatch is the maximum number of tasks in a batch.
 	maxBatch = 10_000
 
-	// maxBody bounds the body of a batch: so many IDs, with room for long ones.
+	// maxBody bounds the body of a batch: maxBatch IDs, with room for long ones.
 	maxBody = 4 << 20
 )
 
-// change is what can be done to the tasks of a list.
+// change is a change of the tasks of a list.
 type change struct {
 	name string // in paths
 	verb access.Verb
 	one  func(i *asynq.Inspector, queue, id string) error
 	all  func(x *exchange, l list) (int, error)
 
-	counted     string // of the number in the answer to a change of all; empty: there is no answer
-	done, wrong string // of the IDs in the answer to a batch
+	counted     string // name of the number in the response to a change of all; empty: no response body
+	done, wrong string // names of the IDs in the response to a batch
 }
 
 var (
@@ -62,7 +62,7 @@ var (
 	}
 )
 
-// all picks the change of all tasks by the list's state.
+// all selects the change of all tasks by the state of the list.
 func all(
 	grouped func(i *asynq.Inspector, queue, group string) (int, error), byState map[asynq.TaskState]func(i *asynq.Inspector, queue string) (int, error),
 ) func(*exchange, list) (int, error) {
@@ -74,7 +74,8 @@ func all(
 	}
 }
 
-// cancelOne looks for the task first: servers are told an ID alone, which tasks of other queues may have.
+// cancelOne reads the task first: servers receive only the ID, which tasks of other queues may have
+// as well.
 func cancelOne(i *asynq.Inspector, queue, id string) error {
 	t, err := i.GetTaskInfo(queue, id)
 	if err != nil {
@@ -99,7 +100,7 @@ func cancelAll(x *exchange, l list) (n int, err error) {
 	return n, nil
 }
 
-// changeOne changes the task that the path names, whatever list it is in by now.
+// changeOne changes the task in the path, in whatever list it is now.
 func (h *handler) changeOne(x *exchange, c change) {
 	a := access.Action{Verb: c.verb, Queue: x.args.queue, Group: x.args.group, TaskID: x.args.id}
 	if !h.Gate.Allow(x.w, x.r, a) {
@@ -122,7 +123,7 @@ func (h *handler) changeAll(x *exchange, l list, c change) {
 		return
 	}
 	n, err := c.all(x, l)
-	a.Count = n // as it turned out
+	a.Count = n // the actual number
 	h.Gate.Done(x.r, a, err)
 	h.Wake()
 	switch {
@@ -137,7 +138,8 @@ func (h *handler) changeAll(x *exchange, l list, c change) {
 	}
 }
 
-// sizeOf tells how many tasks a list has; 0 if that is not known. What is wrong is told by the change itself, to those who may make it.
+// sizeOf returns the number of tasks of a list; 0 if unknown. Errors are reported by the change
+// itself, after the permission check.
 func sizeOf(x *exchange, l list) int {
 	if l.grouped {
 		groups, err := x.inspector.Groups(x.args.queue)
@@ -161,7 +163,8 @@ func sizeOf(x *exchange, l list) int {
 	}[l.state]
 }
 
-// changeBatch changes the tasks that the body names, one after the other, and tells which of them were changed.
+// changeBatch changes the tasks in the body one after the other, and returns which of them were
+// changed.
 func (h *handler) changeBatch(x *exchange, l list, c change) {
 	ids, err := taskIDs(x.w, x.r)
 	if err != nil {
@@ -179,13 +182,13 @@ func (h *handler) changeBatch(x *exchange, l list, c change) {
 		switch {
 		case err == nil:
 			changed = append(changed, id)
-		case !ofTask(err) && len(changed) == 0: // no queue, no Redis
+		case !ofTask(err) && len(changed) == 0: // no queue or no Redis
 			h.Wake()
 			h.fail(x, err)
 			return
 		case ofTask(err):
 			wrong = append(wrong, id)
-		default: // the next ones would fare no better
+		default: // the remaining tasks would fail as well
 			h.Logger.ErrorContext(x.r.Context(), "batch ended early", "queue", a.Queue, "verb", a.Verb, "changed", len(changed), "left", len(ids)-n, "err", err)
 			h.Wake()
 			h.answer(x, map[string][]string{c.done: changed, c.wrong: append(wrong, ids[n:]...)})
@@ -196,7 +199,7 @@ func (h *handler) changeBatch(x *exchange, l list, c change) {
 	h.answer(x, map[string][]string{c.done: changed, c.wrong: wrong})
 }
 
-// taskIDs reads the body of a batch.
+// taskIDs parses the body of a batch.
 func taskIDs(w http.ResponseWriter, r *http.Request) ([]string, error) {
 	var body struct {
 		TaskIDs []string `json:"task_ids"`
@@ -206,21 +209,21 @@ func taskIDs(w http.ResponseWriter, r *http.Request) ([]string, error) {
 	err := decoder.Decode(&body)
 	if err == nil {
 		if _, err = decoder.Token(); err == nil {
-			err = errors.New("something comes after it")
+			err = errors.New("unexpected data after the value")
 		} else if errors.Is(err, io.EOF) {
 			err = nil
 		}
 	} else if errors.Is(err, io.EOF) {
-		err = errors.New("it is empty")
+		err = errors.New("empty body")
 	}
 	if large := new(http.MaxBytesError); errors.As(err, &large) {
-		return nil, fmt.Errorf("the body is too large: it may have %d bytes: %w", large.Limit, err)
+		return nil, fmt.Errorf("the request body exceeds the limit of %d bytes: %w", large.Limit, err)
 	}
 	if err != nil {
-		return nil, bad(`the body must be {"task_ids": ["…"]}: %v`, err)
+		return nil, bad(`the request body must be {"task_ids": ["…"]}: %v`, err)
 	}
 	if len(body.TaskIDs) > maxBatch {
-		return nil, bad("a batch may name %d tasks, not %d: send several", maxBatch, len(body.TaskIDs))
+		return nil, bad("the limit of a batch is %d tasks, not %d: send several batches", maxBatch, len(body.TaskIDs))
 	}
 	return body.TaskIDs, nil
 }

@@ -25,7 +25,7 @@ func (s *site) wantJSON(method, path, body, want string) {
 	}
 }
 
-// wantAsked holds what the gate was asked and told against this.
+// wantAsked checks the calls of the gate.
 func (s *site) wantAsked(allowed []access.Action, done ...access.Action) {
 	s.t.Helper()
 	a, d := s.gate.asked()
@@ -107,7 +107,7 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// A batch that Redis leaves half-way tells what was changed by then.
+// A batch that fails half-way returns the changes made so far.
 func TestBatchCutShort(t *testing.T) {
 	t.Parallel()
 	mini := miniredis.RunT(t)
@@ -147,7 +147,7 @@ func TestCancel(t *testing.T) {
 			if got := <-started; got != id {
 				t.Fatalf("%s started", got)
 			}
-			s.enqueue("t", nil, asynq.TaskID(id)) // of the same name, in another queue
+			s.enqueue("t", nil, asynq.TaskID(id)) // with the same ID, in another queue
 			s.want(http.StatusConflict, http.MethodPost, "/queues/default/active_tasks/"+id+":cancel", "")
 			s.want(http.StatusNotFound, http.MethodPost, "/queues/work/active_tasks/none:cancel", "")
 			switch id {
@@ -187,7 +187,7 @@ func TestQueueChanges(t *testing.T) {
 	})
 }
 
-// Nothing is told and nothing is changed without leave.
+// Without permission, nothing is returned and nothing is changed.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, miniredis.RunT(t).Addr())

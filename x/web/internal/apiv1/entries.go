@@ -50,7 +50,7 @@ func (h *handler) newEntryState(e *asynq.SchedulerEntry) entryState {
 	}
 }
 
-// events lists when an entry enqueued its task.
+// events lists the runs of an entry.
 func (h *handler) events(x *exchange) {
 	if !h.mayView(x) {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/apiv1"
 )
 
-// Each route answers with the fields that the existing server's has, and with values of the same kinds.
+// Each route returns the fields of the existing server, with values of the same types.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, addr string) {
@@ -78,13 +78,13 @@ func TestShapes(t *testing.T) {
 		}
 		for route := range known {
 			if route[0] != '=' {
-				t.Errorf("%s: nobody asked", route)
+				t.Errorf("%s: the gate was not called", route)
 			}
 		}
 	})
 }
 
-// checkValues holds some values of the seed against what they must be.
+// checkValues checks some values of the seed.
 func checkValues(s *site) {
 	t := s.t
 	t.Helper()
@@ -141,7 +141,7 @@ func checkValues(s *site) {
 	}
 }
 
-// What there is none of is an empty list, not null.
+// Empty lists are [], not null.
 func TestEmpty(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, addr string) {

@@ -27,7 +27,7 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/apiv1"
 )
 
-// TestMain keeps go-redis from writing of connections that a test cut.
+// TestMain silences go-redis about connections that tests cut.
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{})
 	os.Exit(m.Run())
@@ -50,10 +50,10 @@ func each(t *testing.T, test func(t *testing.T, addr string)) {
 	})
 }
 
-// gate is a Gate that remembers what it was asked and told.
+// gate is a Gate that records its calls.
 type gate struct {
 	refuse bool
-	onDone func() // nil: nothing
+	onDone func() // may be nil
 
 	mu      sync.Mutex
 	allowed []access.Action // without views
@@ -85,7 +85,7 @@ func (g *gate) Done(_ *http.Request, a access.Action, err error) {
 	}
 }
 
-// asked returns what the gate was asked and told since the last call.
+// asked returns the calls of the gate since the last call of asked.
 func (g *gate) asked() (allowed, done []access.Action) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,7 +107,7 @@ type site struct {
 
 func newSite(t testing.TB, addr string, configure ...func(*apiv1.Config)) *site {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
 	t.Cleanup(func() { _ = client.Close() })
 	s := &site{t: t, gate: &gate{}, inspector: asynq.NewInspectorFromRedisClient(client), redis: client, client: asynq.NewClientFromRedisClient(client)}
 	c := apiv1.Config{
@@ -123,7 +123,7 @@ func newSite(t testing.TB, addr string, configure ...func(*apiv1.Config)) *site 
 	return s
 }
 
-// call sends a request and returns the answer.
+// call sends a request and returns the response.
 func (s *site) call(method, path, body string) (*http.Response, []byte) {
 	s.t.Helper()
 	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
@@ -142,7 +142,7 @@ func (s *site) call(method, path, body string) (*http.Response, []byte) {
 	return response, answer
 }
 
-// want sends a request that must be answered with a status, and returns the answer. An error must be told as a problem.
+// want sends a request, checks the status and returns the body. Errors must be problems.
 func (s *site) want(status int, method, path, body string) []byte {
 	s.t.Helper()
 	response, answer := s.call(method, path, body)
@@ -171,7 +171,7 @@ func (s *site) want(status int, method, path, body string) []byte {
 	return answer
 }
 
-// get reads an answer.
+// get returns a decoded response.
 func get[T any](s *site, path string) (v T) {
 	s.t.Helper()
 	answer := s.want(http.StatusOK, http.MethodGet, path, "")
@@ -188,7 +188,7 @@ func (s *site) enqueue(typename string, payload []byte, opts ...asynq.Option) {
 	}
 }
 
-// page is an answer of a list.
+// page is a response of a list.
 type page struct {
 	Tasks []struct {
 		ID      string
@@ -209,7 +209,7 @@ func (s *site) ids(path string) []string {
 
 func quiet() asynq.Logger { return asynq.NewSlogLogger(slog.New(slog.NewTextHandler(io.Discard, nil))) }
 
-// cable is a network that can be cut.
+// cable is a network connection that can be cut.
 type cable struct {
 	mu    sync.Mutex
 	cut   bool
@@ -241,10 +241,10 @@ func (c *cable) set(cut bool) {
 	}
 }
 
-// jsonWithLargeNumber holds a number that a float64 cannot.
+// jsonWithLargeNumber has a number that a float64 cannot represent.
 var jsonWithLargeNumber = []byte(`{"id":9007199254740993,"b":[1.50,"x"]}`)
 
-// seed makes tasks in every state: by servers that run, and one that is cut off.
+// seed creates tasks in every state: by running servers, and by one that is cut off.
 func (s *site) seed(addr string) {
 	t := s.t
 	t.Helper()
@@ -276,7 +276,7 @@ func (s *site) seed(addr string) {
 			return ctx.Err()
 		}
 	})
-	run := func(opt asynq.RedisClientOpt, queue string, lease time.Duration) {
+	run := func(opt asynq.RedisConnOpt, queue string, lease time.Duration) {
 		server := asynq.NewServer(opt, asynq.Config{
 			Concurrency: 5, Queues: map[string]int{queue: 3}, Logger: quiet(), LeaseDuration: lease, ShutdownTimeout: time.Second,
 			RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour },
@@ -288,7 +288,7 @@ func (s *site) seed(addr string) {
 	}
 	run(opt, "work", time.Minute)
 	wire := &cable{}
-	run(asynq.RedisClientOpt{Addr: addr, Dialer: wire.dial, MaxRetries: -1}, "lost", time.Second)
+	run(asynq.RedisClientOpt{Addr: addr, Params: "max_retries=-1"}.Configure(func(o *redis.Options) { o.Dialer = wire.dial }), "lost", time.Second)
 	t.Cleanup(func() { close(release); wire.set(false) }) // before the servers stop
 	for range cap(started) {
 		<-started

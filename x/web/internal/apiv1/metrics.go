@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// prometheusPatience is how long all queries of a request may take together.
-	prometheusPatience = 10 * time.Second
+	// prometheusTimeout bounds all queries of a request together.
+	prometheusTimeout = 10 * time.Second
 
-	// maxChart bounds the answer of Prometheus for one chart.
+	// maxChart bounds the response of Prometheus for one chart.
 	maxChart = 8 << 20
 
 	defaultRange = 3600                 // seconds
 	maxRange     = 10 * 365 * 24 * 3600 // seconds
 )
 
-// charts are the queries, by their names in the answer; QUEUES stands for the selector of the queues. The metrics are those of
-// docs/METRICS.md.
+// charts are the queries by their names in the response. QUEUES stands for the selector of the
+// queues. docs/METRICS.md describes the metrics.
 var charts = map[string]string{
 	"queue_size":                      `asynq_queue_size{QUEUES}`,
 	"queue_latency_seconds":           `asynq_queue_latency_seconds{QUEUES}`,
@@ -40,8 +40,8 @@ var charts = map[string]string{
 	"archived_tasks_by_queue":         `asynq_tasks_enqueued_total{state="archived",QUEUES}`,
 }
 
-// metrics answers with what Prometheus says for each chart. A chart that it does not answer for has an error in its form, and the others
-// are there.
+// metrics returns the responses of Prometheus for each chart. If one chart fails, it has an error
+// in the format of Prometheus, and the others are still returned.
 func (h *handler) metrics(x *exchange) {
 	if !h.mayView(x) {
 		return
@@ -57,8 +57,8 @@ func (h *handler) metrics(x *exchange) {
 	}
 	answers, err := h.allCharts(x.r.Context(), params, selector)
 	if len(answers) == 0 {
-		h.Logger.ErrorContext(x.r.Context(), "Prometheus does not answer", "err", err)
-		problem(x.w, http.StatusBadGateway, fmt.Sprintf("Prometheus does not answer: %v", err))
+		h.Logger.ErrorContext(x.r.Context(), "Prometheus is unavailable", "err", err)
+		problem(x.w, http.StatusBadGateway, fmt.Sprintf("Prometheus is unavailable: %v", err))
 		return
 	}
 	for name := range charts {
@@ -69,7 +69,8 @@ func (h *handler) metrics(x *exchange) {
 	h.answer(x, answers)
 }
 
-// rangeOf reads the range of a query: duration and endtime in seconds, and queues, separated by commas.
+// rangeOf parses the range of a query: duration and endtime in seconds, and queues, separated by
+// commas.
 func rangeOf(q url.Values, now time.Time) (params url.Values, selector string, err error) {
 	duration, err := number(q, "duration", defaultRange, maxRange)
 	if err != nil {
@@ -93,7 +94,8 @@ func rangeOf(q url.Values, now time.Time) (params url.Values, selector string, e
 	}, selector, nil
 }
 
-// stepOf tells how many seconds the points of a chart are apart: so that it has some 4,000 points at most, of 11,000 that Prometheus allows.
+// stepOf returns the distance of points in seconds, such that a chart has at most about 4,000
+// points. Prometheus allows 11,000.
 func stepOf(duration int) int {
 	const hour = 3600
 	switch {
@@ -110,9 +112,9 @@ func stepOf(duration int) int {
 	}
 }
 
-// allCharts asks for all charts at once. The error is one of those that were not answered.
+// allCharts queries all charts concurrently. The error is that of a failed chart.
 func (h *handler) allCharts(ctx context.Context, params url.Values, selector string) (answers map[string]json.RawMessage, failed error) {
-	ctx, cancel := context.WithTimeout(ctx, prometheusPatience)
+	ctx, cancel := context.WithTimeout(ctx, prometheusTimeout)
 	defer cancel()
 	answers = make(map[string]json.RawMessage, len(charts))
 	var mu sync.Mutex
@@ -133,7 +135,7 @@ func (h *handler) allCharts(ctx context.Context, params url.Values, selector str
 	return answers, failed
 }
 
-// chart returns what Prometheus says to one query, be it an error.
+// chart returns the response of Prometheus to one query, which may be an error.
 func (h *handler) chart(ctx context.Context, params url.Values, query string) (json.RawMessage, error) {
 	params = maps.Clone(params)
 	params.Set("query", query)
@@ -142,19 +144,19 @@ func (h *handler) chart(ctx context.Context, params url.Values, query string) (j
 	case err != nil:
 		return nil, err
 	case !json.Valid(body):
-		return nil, fmt.Errorf("its answer is no JSON (status %s)", status)
+		return nil, fmt.Errorf("response is not JSON (status %s)", status)
 	}
 	return body, nil
 }
 
-// unavailable is an error in the form of Prometheus.
+// unavailable returns an error in the format of Prometheus.
 func unavailable(err error) json.RawMessage {
 	text, failed := json.Marshal(struct {
 		Status string `json:"status"`
 		Type   string `json:"errorType"`
 		Error  string `json:"error"`
 	}{"error", "unavailable", err.Error()})
-	if failed != nil { // three strings
+	if failed != nil { // cannot fail: three strings
 		return json.RawMessage(`{"status":"error"}`)
 	}
 	return text

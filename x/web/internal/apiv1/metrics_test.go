@@ -17,7 +17,7 @@ import (
 
 const matrix = `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"x","queue":"default"},"values":[[1700000000,"1"],[1700000015.5,"2.5"]]}]}}`
 
-// newPrometheus is a server that answers like Prometheus, or as answer does.
+// newPrometheus returns a server that responds like Prometheus, or with answer.
 func newPrometheus(t testing.TB, answer http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	if answer == nil {
@@ -75,7 +75,7 @@ func TestMetrics(t *testing.T) {
 		`asynq_tasks_enqueued_total{state="pending",queue=~"a\\.b|q\"\\}"}`,
 	} {
 		if !queries[want] {
-			t.Errorf("nobody asked %s, but %v", want, queries)
+			t.Errorf("%s was not queried, but %v", want, queries)
 		}
 	}
 	for _, query := range []string{"duration=x", "duration=-1", "duration=0", "endtime=x", "duration=99999999999999999999"} {
@@ -87,8 +87,8 @@ func TestMetricsWithoutPrometheus(t *testing.T) {
 	t.Parallel()
 	addr := miniredis.RunT(t).Addr()
 	newSite(t, addr).want(http.StatusNotFound, http.MethodGet, "/metrics", "")
-	nobody := proctest.FreeAddr(t)
-	newSite(t, addr, func(c *apiv1.Config) { c.PrometheusAddress = nobody }).want(http.StatusBadGateway, http.MethodGet, "/metrics", "")
+	unreachable := proctest.FreeAddr(t)
+	newSite(t, addr, func(c *apiv1.Config) { c.PrometheusAddress = unreachable }).want(http.StatusBadGateway, http.MethodGet, "/metrics", "")
 	endless := newPrometheus(t, func(w http.ResponseWriter, _ *http.Request) {
 		line := []byte(strings.Repeat(" ", 1<<16))
 		for {

@@ -9,20 +9,22 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
 const (
-	// patience is how long a request waits for all queues together. What has not come by then is left at zero, with an error.
-	patience = 10 * time.Second
+	// readTimeout bounds the time for reading all queues. Queues without a result by then are zero,
+	// with an error.
+	readTimeout = 10 * time.Second
 
 	shortHistory = 10 // days, of one queue
-	longHistory  = 90 // days, of all queues: as many as are kept
+	longHistory  = 90 // days, of all queues: all that are kept
 
-	// askAtOnce is how many queues are asked for their history at the same time.
-	askAtOnce = 8
+	// concurrentReads is the number of queues whose history is read concurrently.
+	concurrentReads = 8
 )
 
-// queueState is a queue as lists and details show it.
+// queueState is a queue in lists and details.
 type queueState struct {
 	Queue          string    `json:"queue"`
 	MemoryUsage    int64     `json:"memory_usage_bytes"`
@@ -42,14 +44,14 @@ type queueState struct {
 	Failed         int       `json:"failed"`
 	Paused         bool      `json:"paused"`
 	Timestamp      time.Time `json:"timestamp"`
-	Error          string    `json:"error,omitempty"` // why the rest is zero
+	Error          string    `json:"error,omitempty"` // the reason why the other fields are zero
 }
 
 func newQueueState(q *asynq.QueueInfo) queueState {
 	return queueState{
 		Queue:          q.Queue,
 		MemoryUsage:    q.MemoryUsage,
-		Size:           q.Size + q.Completed, // the existing routes count these too
+		Size:           q.Size,
 		Groups:         q.Groups,
 		LatencyMillis:  q.Latency.Milliseconds(),
 		DisplayLatency: q.Latency.Round(10 * time.Millisecond).String(),
@@ -87,12 +89,13 @@ func newDays(history []*asynq.DailyStats) []dayStats {
 	return days
 }
 
-// queues lists all queues. One that cannot be read is there with zeros and an error, so that the others can be seen.
+// queues lists all queues. Queues that could not be read have zeros and an error, so that the
+// others are still returned.
 func (h *handler) queues(x *exchange) {
 	if !h.mayView(x) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(x.r.Context(), patience)
+	ctx, cancel := context.WithTimeout(x.r.Context(), readTimeout)
 	defer cancel()
 	found, err := x.inspector.QueueInfos(ctx)
 	if err != nil {
@@ -102,9 +105,9 @@ func (h *handler) queues(x *exchange) {
 	all := make([]queueState, 0, len(found))
 	for _, q := range found {
 		switch {
-		case errors.Is(q.Err, asynq.ErrQueueNotFound): // removed meanwhile
+		case errors.Is(q.Err, asynq.ErrQueueNotFound): // deleted in the meantime
 		case q.Err != nil:
-			all = append(all, queueState{Queue: q.Queue, DisplayLatency: "0s", Timestamp: time.Now().UTC(), Error: q.Err.Error()})
+			all = append(all, queueState{Queue: q.Queue, DisplayLatency: "0s", Timestamp: time.Now().UTC(), Error: show.RedisError(q.Err)})
 		default:
 			all = append(all, newQueueState(q.Info))
 		}
@@ -134,12 +137,13 @@ func (h *handler) queue(x *exchange) {
 	}{newQueueState(info), newDays(history)})
 }
 
-// queueStats tells the history of all queues. That of one that cannot be read is empty, and errors says why.
+// queueStats returns the history of all queues. The history of a queue that could not be read is
+// empty, and errors has the reason.
 func (h *handler) queueStats(x *exchange) {
 	if !h.mayView(x) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(x.r.Context(), patience)
+	ctx, cancel := context.WithTimeout(x.r.Context(), readTimeout)
 	defer cancel()
 	inspector := x.inspector.WithContext(ctx)
 	names, err := inspector.Queues()
@@ -150,7 +154,7 @@ func (h *handler) queueStats(x *exchange) {
 	stats, failed := make(map[string][]dayStats, len(names)), make(map[string]string)
 	var mu sync.Mutex
 	var asked sync.WaitGroup
-	free := make(chan struct{}, askAtOnce)
+	free := make(chan struct{}, concurrentReads)
 	for _, name := range names {
 		free <- struct{}{}
 		asked.Go(func() {
@@ -159,9 +163,9 @@ func (h *handler) queueStats(x *exchange) {
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case errors.Is(err, asynq.ErrQueueNotFound): // removed meanwhile
+			case errors.Is(err, asynq.ErrQueueNotFound): // deleted in the meantime
 			case err != nil:
-				stats[name], failed[name] = []dayStats{}, err.Error()
+				stats[name], failed[name] = []dayStats{}, show.RedisError(err)
 			default:
 				stats[name] = newDays(history)
 			}

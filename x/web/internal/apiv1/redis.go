@@ -15,8 +15,8 @@ type queueLocation struct {
 	Nodes   []string `json:"nodes"`
 }
 
-// redisInfo tells what Redis tells of itself. What it does not tell (an embedded one tells little, and a user may not be allowed to
-// ask) is empty.
+// redisInfo returns the text of INFO and of CLUSTER. Texts that are not available, as with an
+// embedded Redis or without permission, are empty.
 func (h *handler) redisInfo(x *exchange) {
 	if !h.mayView(x) {
 		return
@@ -32,29 +32,30 @@ func (h *handler) redisInfo(x *exchange) {
 		RawInfo         string            `json:"raw_info"`
 		Cluster         bool              `json:"cluster"`
 		RawClusterNodes string            `json:"raw_cluster_nodes"`
-		QueueLocations  []queueLocation   `json:"queue_locations"` // null if there is no cluster
+		QueueLocations  []queueLocation   `json:"queue_locations"` // null without a cluster
 	}{Address: addressOf(h.Redis), Cluster: h.Cluster}
-	info.RawInfo = h.ask(ctx, "INFO", h.Redis.Info)
+	info.RawInfo = h.call(ctx, "INFO", h.Redis.Info)
 	if h.Cluster {
-		info.RawInfo = h.ask(ctx, "CLUSTER INFO", func(ctx context.Context, _ ...string) *redis.StringCmd { return h.Redis.ClusterInfo(ctx) })
-		info.RawClusterNodes = h.ask(ctx, "CLUSTER NODES", func(ctx context.Context, _ ...string) *redis.StringCmd { return h.Redis.ClusterNodes(ctx) })
+		info.RawInfo = h.call(ctx, "CLUSTER INFO", func(ctx context.Context, _ ...string) *redis.StringCmd { return h.Redis.ClusterInfo(ctx) })
+		info.RawClusterNodes = h.call(ctx, "CLUSTER NODES", func(ctx context.Context, _ ...string) *redis.StringCmd { return h.Redis.ClusterNodes(ctx) })
 		info.QueueLocations = h.locations(x.inspector)
 	}
 	info.Info = fieldsOf(info.RawInfo)
 	h.answer(x, info)
 }
 
-// ask returns the answer to a command, or nothing.
-func (h *handler) ask(ctx context.Context, name string, command func(context.Context, ...string) *redis.StringCmd) string {
+// call returns the response to a command, or "" after an error.
+func (h *handler) call(ctx context.Context, name string, command func(context.Context, ...string) *redis.StringCmd) string {
 	text, err := command(ctx).Result()
 	if err != nil {
-		h.Logger.WarnContext(ctx, "Redis does not tell of itself", "command", name, "err", err)
+		h.Logger.WarnContext(ctx, "Redis command failed", "command", name, "err", err)
 		return ""
 	}
 	return text
 }
 
-// locations tells where in a cluster each queue is. One of which that is not known has no nodes.
+// locations returns the nodes of each queue in a cluster. Queues with unknown locations have no
+// nodes.
 func (h *handler) locations(i *asynq.Inspector) []queueLocation {
 	names, err := i.Queues()
 	if err != nil {
@@ -77,7 +78,7 @@ func (h *handler) locations(i *asynq.Inspector) []queueLocation {
 	return all
 }
 
-// addressOf tells where a client connects to.
+// addressOf returns the address that a client connects to.
 func addressOf(c redis.UniversalClient) string {
 	switch c := c.(type) {
 	case *redis.Client:
@@ -89,7 +90,7 @@ func addressOf(c redis.UniversalClient) string {
 	}
 }
 
-// fieldsOf reads the lines name:value of INFO.
+// fieldsOf parses the name:value lines of INFO.
 func fieldsOf(raw string) map[string]string {
 	fields := make(map[string]string)
 	for line := range strings.Lines(raw) {

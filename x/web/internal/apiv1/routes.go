@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// args is what a path names.
+// args are the names in a path.
 type args struct{ queue, group, id, entry string }
 
-// route is a method and a pattern for the path after /api. In a pattern, {name} stands for one segment, and what follows it must be
-// there as it is.
+// route is a method and a pattern for the path after /api. In a pattern, {name} stands for one
+// segment; a text after it must match literally.
 type route struct {
 	method string
 	path   []string
@@ -39,7 +39,8 @@ var routes = append([]route{
 	on(http.MethodGet, "/metrics", (*handler).metrics),
 }, taskRoutes()...)
 
-// taskRoutes are the routes of the lists of tasks: one list for each state, with the changes that the state allows.
+// taskRoutes returns the routes of the task lists: one list per state, with the changes that the
+// state allows.
 func taskRoutes() []route {
 	var all []route
 	for _, l := range lists {
@@ -64,16 +65,16 @@ func taskRoutes() []route {
 	return all
 }
 
-// split returns the segments after /api, escaped as they came.
+// split returns the escaped segments after /api.
 func split(escaped string) ([]string, bool) {
 	rest, ok := strings.CutPrefix(escaped, "/api/")
 	return strings.Split(rest, "/"), ok
 }
 
-// find returns the call for a method and a path, or the methods that the path has instead.
+// find returns the handler for a method and a path, or else the methods that the path supports.
 func find(method string, segments []string) (call func(*handler, *exchange), found args, methods []string) {
 	if method == http.MethodHead {
-		method = http.MethodGet // the server leaves the body out
+		method = http.MethodGet // the server omits the body
 	}
 	for _, r := range routes {
 		a, ok := r.match(segments)
@@ -94,10 +95,11 @@ func find(method string, segments []string) (call func(*handler, *exchange), fou
 	return nil, args{}, methods
 }
 
-// match holds the segments of a path against the route.
+// match matches the segments of a path with the route.
 //
-// A name may hold anything, the text of a verb too. That is never in doubt: a verb is what the last segment ends in, unescaped, and only
-// where a method has verbs. So DELETE …/a:run deletes a:run, POST …/a:run:archive archives it, and POST …/a%3Arun is no run of a.
+// Names may contain anything, including the text of a verb. That is not ambiguous: a verb is the
+// unescaped end of the last segment, and only for methods that have verbs. So DELETE …/a:run
+// deletes a:run, POST …/a:run:archive archives it, and POST …/a%3Arun does not run a.
 func (r *route) match(segments []string) (found args, ok bool) {
 	if len(segments) != len(r.path) {
 		return args{}, false

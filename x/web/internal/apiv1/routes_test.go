@@ -34,9 +34,9 @@ func TestUnknownRoutes(t *testing.T) {
 		{http.MethodGet, "/queues/%20/pending_tasks", 404, ""},
 		{http.MethodPost, "/queues/%7Dx:pause", 404, ""},
 		{http.MethodPut, "/queues", 405, "GET, HEAD"},
-		{http.MethodPut, "/queues/default/pending_tasks/", 404, ""}, // no ID is empty
+		{http.MethodPut, "/queues/default/pending_tasks/", 404, ""}, // IDs are not empty
 		{http.MethodPost, "/queues/default", 405, "DELETE, GET, HEAD"},
-		{http.MethodGet, "/queues/default:pause", 404, ""}, // there is no queue of that name
+		{http.MethodGet, "/queues/default:pause", 404, ""}, // no queue has this name
 		{http.MethodDelete, "/queues/default:pause", 404, ""},
 		{http.MethodPut, "/queues/default:pause", 405, "DELETE, GET, HEAD, POST"},
 		{http.MethodPost, "/queues/default/pending_tasks/a:run", 405, "DELETE"},
@@ -62,7 +62,7 @@ func TestUnknownRoutes(t *testing.T) {
 	}
 }
 
-// Names hold anything: slashes, quotes, line breaks, dots, and the text of verbs.
+// Names may contain slashes, quotes, line breaks, dots, and the text of verbs.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, addr string) {

@@ -2,7 +2,7 @@ package apiv1
 
 import "github.com/asynq-go/asynq"
 
-// A row is a task as a list shows it: what all have, and what the state adds.
+// A row is a task in a list: common fields, and fields of the state.
 
 type row struct {
 	ID        string `json:"id"`
@@ -21,7 +21,8 @@ func (h *handler) row(t *asynq.TaskInfo) row {
 	}
 }
 
-// unknown stands for the times of an active task that no server tells of: it was taken in the last few seconds, or is an orphan.
+// unknown is the value of the times of an active task that no server has reported: it was fetched
+// in the last few seconds, or it is orphaned.
 const unknown = "-"
 
 func activeRow(h *handler, t *asynq.TaskInfo, workers map[taskKey]*asynq.WorkerInfo) any {
@@ -39,7 +40,7 @@ func activeRow(h *handler, t *asynq.TaskInfo, workers map[taskKey]*asynq.WorkerI
 
 func pendingRow(h *handler, t *asynq.TaskInfo, _ map[taskKey]*asynq.WorkerInfo) any { return h.row(t) }
 
-// waitingRow is that of scheduled tasks and those that wait for their retry.
+// waitingRow is the row of scheduled and retry tasks.
 func waitingRow(h *handler, t *asynq.TaskInfo, _ map[taskKey]*asynq.WorkerInfo) any {
 	return struct {
 		row

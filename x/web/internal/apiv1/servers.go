@@ -22,7 +22,7 @@ type workerState struct {
 	StartTime string `json:"start_time"`
 }
 
-// servers lists the running servers, and what they work on.
+// servers lists the running servers and their active tasks.
 func (h *handler) servers(x *exchange) {
 	if !h.mayView(x) {
 		return

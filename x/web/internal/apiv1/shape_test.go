@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// shape tells of each field in a JSON document which kinds of values it has: by its path, in which [] stands for the items of an array,
-// and * for the keys of an object that are data.
+// shape maps the path of each field in a JSON document to the types of its values. In a path, []
+// stands for the items of an array, and * for the keys of an object that are data.
 type shape map[string][]string
 
-// add notes the values of a document. isData tells the objects of which the keys are data.
+// add records the values of a document. isData reports the objects whose keys are data.
 func (s shape) add(path string, v any, isData func(path string) bool) {
 	kind := ""
 	switch v := v.(type) {
@@ -78,8 +78,9 @@ func decode(t testing.TB, body []byte) any {
 	return v
 }
 
-// knownShapes are those of the existing server, as it answered to curl: of each route the fields with all kinds of values that they may
-// have. A field that is not always there has a ? after its path; "=name" stands for the fields of an object that several routes have.
+// knownShapes returns the shapes of the existing server's responses: for each route the fields with
+// the types of their values. An optional field has a ? after its path; "=name" stands for the
+// fields of an object that several routes have.
 func knownShapes(t testing.TB) map[string]map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("testdata/shapes.json")
@@ -104,7 +105,7 @@ func knownShapes(t testing.TB) map[string]map[string]string {
 	return known
 }
 
-// compare returns what is different between answers and the known shape of a route.
+// compare returns the differences between responses and the known shape of a route.
 func compare(t testing.TB, known map[string]string, answers ...[]byte) (differences []string) {
 	t.Helper()
 	isData := func(path string) bool {

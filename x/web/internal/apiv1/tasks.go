@@ -13,18 +13,18 @@ const (
 	maxSize     = 1000
 )
 
-// list is the list of the tasks in one state.
+// list is the list of tasks in one state.
 type list struct {
 	name    string // in paths
 	state   asynq.TaskState
-	grouped bool // there is one for each group
+	grouped bool // there is one list per group
 
 	page    func(i *asynq.Inspector, queue, group string, opts ...asynq.ListOption) ([]*asynq.TaskInfo, error)
 	row     func(h *handler, t *asynq.TaskInfo, workers map[taskKey]*asynq.WorkerInfo) any
 	changes []change
 }
 
-// ungrouped turns a listing of a queue into one that could have groups.
+// ungrouped adapts a list function without a group parameter.
 func ungrouped(page func(*asynq.Inspector, string, ...asynq.ListOption) ([]*asynq.TaskInfo, error)) func(*asynq.Inspector, string, string, ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
 	return func(i *asynq.Inspector, queue, _ string, opts ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
 		return page(i, queue, opts...)
@@ -57,7 +57,7 @@ var lists = []list{{
 // taskKey names a task: an ID is unique only in its queue.
 type taskKey struct{ queue, id string }
 
-// list answers with a page of tasks and the state of their queue.
+// list returns a page of tasks and the state of their queue.
 func (h *handler) list(x *exchange, l list) {
 	if !h.mayView(x) {
 		return
@@ -108,7 +108,7 @@ func (h *handler) list(x *exchange, l list) {
 	}{rows, stats, newGroups(groups)})
 }
 
-// pageOf reads the size and the number of a page.
+// pageOf parses the size and number of a page.
 func pageOf(q url.Values) ([]asynq.ListOption, error) {
 	size, err := number(q, "size", defaultSize, maxSize)
 	if err != nil {
@@ -118,10 +118,10 @@ func pageOf(q url.Values) ([]asynq.ListOption, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []asynq.ListOption{asynq.PageSize(size), asynq.Page(page)}, nil
+	return []asynq.ListOption{asynq.PageSize(size), asynq.Page(page), asynq.NewestFirst()}, nil
 }
 
-// number reads a parameter that is from 1 to most.
+// number parses a parameter from 1 to most.
 func number(q url.Values, name string, otherwise, most int) (int, error) {
 	text := q.Get(name)
 	if text == "" {
@@ -134,7 +134,7 @@ func number(q url.Values, name string, otherwise, most int) (int, error) {
 	return n, nil
 }
 
-// workersOf tells since when and until when active tasks are processed.
+// workersOf returns the workers of active tasks.
 func workersOf(i *asynq.Inspector) (map[taskKey]*asynq.WorkerInfo, error) {
 	servers, err := i.Servers()
 	if err != nil {
@@ -149,7 +149,7 @@ func workersOf(i *asynq.Inspector) (map[taskKey]*asynq.WorkerInfo, error) {
 	return workers, nil
 }
 
-// task answers with one task.
+// task returns one task.
 func (h *handler) task(x *exchange) {
 	if !h.mayView(x) {
 		return
@@ -183,11 +183,11 @@ func (h *handler) task(x *exchange) {
 	})
 }
 
-// always prints a time in whole seconds, in UTC; the year 1 if there is none, so that a client can read it as a time all the same. Lists
-// have their times so.
+// always formats a time in whole seconds in UTC. The zero time is formatted as the year 1, so that
+// clients can parse it. Lists use this format.
 func always(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// when is like always, but empty if there is none, as in the details of a task.
+// when is like always, but returns "" for the zero time. Task details use this format.
 func when(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -195,7 +195,7 @@ func when(t time.Time) string {
 	return always(t)
 }
 
-// keptFor tells how many seconds a completed task will be kept; 0 for all others.
+// keptFor returns the remaining retention of a completed task in seconds; 0 for all others.
 func keptFor(t *asynq.TaskInfo) int64 {
 	if t.CompletedAt.IsZero() {
 		return 0

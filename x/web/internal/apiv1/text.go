@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text prints bytes: as they are if they are UTF-8 without control characters, else quoted and escaped as in Go. Line breaks and tabs
-// do not count as control characters, and numbers are left alone, since nothing is printed anew.
+// Text formats bytes: UTF-8 without control characters unchanged, and everything else quoted and
+// escaped as in Go. Line breaks and tabs do not count as control characters. Numbers keep all their
+// digits.
 func Text(b []byte) string {
 	if isText(b) {
 		return string(b)

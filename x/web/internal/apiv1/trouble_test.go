@@ -15,7 +15,7 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/apiv1"
 )
 
-// One queue that cannot be read does not hide the others.
+// A queue that cannot be read does not hide the others.
 func TestBrokenQueue(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, addr string) {
@@ -48,14 +48,14 @@ func TestBrokenQueue(t *testing.T) {
 	})
 }
 
-// today is the first day of a queue's history, as the keys have it.
+// today returns the first day of a queue's history, as in its keys.
 func today(s *site) string {
 	s.t.Helper()
 	days := get[struct{ History []struct{ Date string } }](s, "/queues/default").History
 	return days[0].Date
 }
 
-// A Redis that is gone is a 503, whatever is asked.
+// Without Redis, all routes return 503.
 func TestNoRedis(t *testing.T) {
 	t.Parallel()
 	mini := miniredis.RunT(t)
@@ -79,7 +79,7 @@ func TestNoRedis(t *testing.T) {
 	}
 }
 
-// A cluster tells where each queue is.
+// In a cluster, the locations of queues are returned.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	addr := proctest.StartCluster(t, "--cluster-announce-ip", "127.0.0.1").Addr()
@@ -122,7 +122,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Payloads pass Redact, and then the formatter; wherever they are shown.
+// Payloads are redacted and then formatted everywhere.
 func TestFormatters(t *testing.T) {
 	t.Parallel()
 	addr := miniredis.RunT(t).Addr()

@@ -1,5 +1,6 @@
-// Package apiv2 is the HTTP API for new tools, under /api/v2/: lists with cursors and filters, problem+json errors, operations in the
-// background, and an OpenAPI document that is made from the same table as the routes. docs/WEB_API_V2.md is its guide.
+// Package apiv2 provides the HTTP API for new tools under /api/v2/: lists with cursors and filters,
+// problem+json errors, background operations, and an OpenAPI document generated from the table of
+// routes. docs/WEB_API_V2.md is its guide.
 package apiv2
 
 import (
@@ -20,36 +21,36 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/redact"
 )
 
-// Gate says who may do what, and hears of what was done; see access.Guard.
+// Gate controls access and logs changes; see access.Guard.
 type Gate interface {
 	Allow(w http.ResponseWriter, r *http.Request, a access.Action) bool
 	Done(r *http.Request, a access.Action, err error)
 }
 
-// Poller is what others have seen of Redis; see poll.Poller.
+// Poller provides snapshots; see poll.Poller.
 type Poller interface {
-	Latest() *poll.Snapshot // nil before the first look
-	Wake()                  // something was changed: look now
+	Latest() *poll.Snapshot // nil before the first snapshot
+	Wake()                  // polls now, after a change
 }
 
-// Series are numbers over time, for charts.
+// Series are metrics over time, for charts.
 type Series struct {
-	Times  []int64               `json:"times" doc:"Unix seconds."`
-	Values map[string][]*float64 `json:"values" doc:"For each metric one value for each time; null where nothing is known."`
+	Times  []int64               `json:"times" doc:"In Unix seconds."`
+	Values map[string][]*float64 `json:"values" doc:"One value per time for each metric. null: no data."`
 }
 
-// Config is what the API works on. Inspector, Client, Bulk and Gate are required.
+// Config configures the API. Inspector, Client, Bulk and Gate are required.
 type Config struct {
 	Inspector *asynq.Inspector
 	Client    *asynq.Client
 	Bulk      *bulk.Manager
 	Gate      Gate
 
-	Poller  Poller                                                           // nil: queues have no rates, and Redis is asked each time
-	History func(queue string, metrics []string, span time.Duration) *Series // nil: there are no series
-	User    func(ctx context.Context) (name string, role access.Role)        // nil: nobody is known
+	Poller  Poller                                                           // nil: queues have no rates, and each request reads Redis
+	History func(queue string, metrics []string, span time.Duration) *Series // nil: no series
+	User    func(ctx context.Context) (name string, role access.Role)        // nil: no users
 
-	Redact        redact.Redact // of payloads and results; nil: all is shown
+	Redact        redact.Redact // redacts payloads and results; nil: no redaction
 	FormatPayload func(typename string, payload []byte) string
 	FormatResult  func(typename string, result []byte) string
 
@@ -63,25 +64,25 @@ type api struct {
 	Config
 	routes  []*route
 	openapi []byte
-	secret  []byte // in entity tags, where payloads are redacted
+	secret  []byte // for entity tags of redacted payloads
 }
 
-// prefix is where the API begins, behind the root path.
+// prefix is the path of the API, after the root path.
 const prefix = "/api/v2"
 
-// New returns the handler of all paths that begin with /api/v2. It sees them without the root path.
+// New returns the handler of all paths under /api/v2. It receives them without the root path.
 func New(cfg Config) http.Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
 	a := &api{Config: cfg}
-	if cfg.Redact != nil { // else a tag would tell whether a guess at what is not shown is right
+	if cfg.Redact != nil { // otherwise entity tags would reveal whether a guess of a redacted payload is right
 		a.secret = []byte(rand.Text())
 	}
 	a.routes = a.table()
 	doc, err := json.Marshal(a.document())
 	if err != nil {
-		panic(err) // the table is wrong, which the tests see
+		panic(err) // a bug in the table, which the tests detect
 	}
 	a.openapi = doc
 	return a
@@ -101,26 +102,26 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve finds the route and has it handle the request.
+// serve dispatches the request to its route.
 func (c *call) serve() (any, error) {
 	path, ok := strings.CutPrefix(c.r.URL.EscapedPath(), prefix)
 	if !ok || path != "" && path[0] != '/' {
-		return nil, notFound("there is nothing here: the API begins with %s", prefix)
+		return nil, notFound("not found: the paths of the API begin with %s", prefix)
 	}
 	route, allowed, values := c.api.find(c.r.Method, path)
 	switch {
 	case route == nil && len(allowed) == 0:
-		return nil, notFound("there is no such resource: %s lists all of them", prefix+"/openapi.json")
+		return nil, notFound("no such resource: see %s", prefix+"/openapi.json")
 	case route == nil:
 		c.w.Header().Set("Allow", strings.Join(allowed, ", "))
 		if c.r.Method == http.MethodOptions {
 			return nil, nil
 		}
-		return nil, problemf(http.StatusMethodNotAllowed, "", "%s is not for this resource: use %s", c.r.Method, strings.Join(allowed, ", "))
+		return nil, problemf(http.StatusMethodNotAllowed, "", "method %s is not allowed: use %s", c.r.Method, strings.Join(allowed, ", "))
 	}
 	c.route, c.values = route, values
 	if !acceptsJSON(c.r) {
-		return nil, problemf(http.StatusNotAcceptable, "", "the answer is application/json: accept that, or */*")
+		return nil, problemf(http.StatusNotAcceptable, "", "the response is application/json: send Accept: application/json or */*")
 	}
 	if err := c.parseQuery(); err != nil {
 		return nil, err
@@ -128,7 +129,7 @@ func (c *call) serve() (any, error) {
 	return route.handle(c)
 }
 
-// acceptsJSON reports whether the client takes what the API answers.
+// acceptsJSON reports whether the client accepts the responses of the API.
 func acceptsJSON(r *http.Request) bool {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	if strings.TrimSpace(accept) == "" {
@@ -167,11 +168,11 @@ func (c *call) answer(out any) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	c.w.WriteHeader(max(c.status, http.StatusOK))
 	if c.r.Method != http.MethodHead {
-		_, _ = body.WriteTo(c.w) // the client has gone
+		_, _ = body.WriteTo(c.w) // fails only if the client has disconnected
 	}
 }
 
-// allow asks for leave. The error says that the gate has answered already.
+// allow checks permissions. If it returns an error, the gate has answered the request.
 func (c *call) allow(actions ...access.Action) error {
 	for _, a := range actions {
 		if !c.api.Gate.Allow(c.w, c.r, a) {
@@ -181,12 +182,12 @@ func (c *call) allow(actions ...access.Action) error {
 	return nil
 }
 
-// view asks for leave to look.
+// view checks the permission to view.
 func (c *call) view(queue, id string) error {
 	return c.allow(access.Action{Verb: access.View, Queue: queue, TaskID: id})
 }
 
-// viewQueues asks for leave to look into each of these queues; of none: into all.
+// viewQueues checks the permission to view each of these queues; without names, all queues.
 func (c *call) viewQueues(queues []string) error {
 	asked := false
 	for _, queue := range queues {
@@ -204,7 +205,7 @@ func (c *call) viewQueues(queues []string) error {
 	return c.view("", "")
 }
 
-// done tells the audit log of a change, and the poller to look at what it has changed.
+// done logs a change in the audit log and wakes the poller.
 func (c *call) done(a access.Action, err error) {
 	c.api.Gate.Done(c.r, a, err)
 	c.api.wake()
@@ -216,7 +217,7 @@ func (a *api) wake() {
 	}
 }
 
-// latest is what the poller has seen; nil if there is none.
+// latest returns the last snapshot of the poller; nil if there is none.
 func (a *api) latest() *poll.Snapshot {
 	if a.Poller == nil {
 		return nil

@@ -16,40 +16,40 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// call is one request on its way through a route.
+// call is one request to a route.
 type call struct {
 	api    *api
 	w      http.ResponseWriter
 	r      *http.Request
 	route  *route
-	values map[string]string // of the path
+	values map[string]string // in the path
 	query  url.Values
-	status int // of the answer; 0: 200, or 204 without one
+	status int // of the response; 0: 200, or 204 without a body
 }
 
 func (c *call) queue() string { return c.values["queue"] }
 func (c *call) id() string    { return c.values["id"] }
 
-// inspect is the inspector, whose calls end with the request.
+// inspect returns an inspector whose calls end with the request.
 func (c *call) inspect() *asynq.Inspector { return c.api.Inspector.WithContext(c.r.Context()) }
 
 // parseQuery checks the parameters against those of the route.
 func (c *call) parseQuery() error {
 	query, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
-		return problemf(http.StatusBadRequest, kindInvalid, "the query cannot be read: %v", err)
+		return problemf(http.StatusBadRequest, kindInvalid, "invalid query: %v", err)
 	}
 	c.query = query
 	var wrong []Wrong
 	for name, given := range query {
 		i := slices.IndexFunc(c.route.params, func(p param) bool { return p.name == name })
 		if i < 0 {
-			wrong = append(wrong, Wrong{Parameter: name, Detail: "there is no such parameter" + c.route.paramNames()})
+			wrong = append(wrong, Wrong{Parameter: name, Detail: "unknown parameter" + c.route.paramNames()})
 			continue
 		}
 		p := &c.route.params[i]
 		if len(given) > 1 && !p.list {
-			wrong = append(wrong, Wrong{Parameter: name, Detail: "give it once"})
+			wrong = append(wrong, Wrong{Parameter: name, Detail: "must not be repeated"})
 		}
 		for _, v := range c.strs(name) {
 			if why := p.wrong(v); why != "" {
@@ -66,7 +66,7 @@ func (c *call) parseQuery() error {
 
 func (r *route) paramNames() string {
 	if len(r.params) == 0 {
-		return ", and no other"
+		return ": none are supported"
 	}
 	names := make([]string, len(r.params))
 	for i, p := range r.params {
@@ -75,32 +75,32 @@ func (r *route) paramNames() string {
 	return ": use " + strings.Join(names, ", ")
 }
 
-// wrong says what is wrong with a value; "" if nothing.
+// wrong returns why a value is invalid, or "".
 func (p *param) wrong(v string) string {
 	switch p.kind {
 	case "integer":
 		if n, err := strconv.Atoi(v); err != nil || n < p.min || n > p.max {
-			return "it must be a whole number from " + strconv.Itoa(p.min) + " to " + strconv.Itoa(p.max)
+			return "must be a whole number from " + strconv.Itoa(p.min) + " to " + strconv.Itoa(p.max)
 		}
 	case "boolean":
 		if v != "true" && v != "false" {
-			return "it must be true or false"
+			return "must be true or false"
 		}
 	}
 	if len(p.enum) > 0 && !slices.Contains(p.enum, v) {
-		return "it must be one of " + strings.Join(p.enum, ", ")
+		return "must be one of " + strings.Join(p.enum, ", ")
 	}
 	return ""
 }
 
 func (c *call) param(name string) *param {
 	i := slices.IndexFunc(c.route.params, func(p param) bool { return p.name == name })
-	return &c.route.params[i] // a route that asks for a parameter that it has not is a bug, which any test of it meets
+	return &c.route.params[i] // a missing parameter is a bug in the route, which any test of the route detects
 }
 
 func (c *call) has(name string) bool { return c.query.Get(name) != "" }
 
-// str, num and flag are the value of a parameter, or its default.
+// str, num and flag return the value of a parameter, or its default.
 func (c *call) str(name string) string {
 	if v := c.query.Get(name); v != "" {
 		return v
@@ -119,7 +119,8 @@ func (c *call) num(name string) int {
 
 func (c *call) flag(name string) bool { return c.str(name) == "true" }
 
-// strs are the values of a parameter. Those of a fixed set may be separated by commas; names may hold commas themselves.
+// strs returns the values of a parameter. Values of a fixed set may be separated by commas. Names
+// may contain commas, so they are not split.
 func (c *call) strs(name string) []string {
 	p := c.param(name)
 	var all []string
@@ -133,26 +134,26 @@ func (c *call) strs(name string) []string {
 	return slices.DeleteFunc(all, func(v string) bool { return v == "" })
 }
 
-// read decodes the body. All that is in it must have a meaning.
+// read decodes the body. It rejects everything that has no meaning.
 func (c *call) read(into any) error {
 	body, err := io.ReadAll(c.r.Body)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return problemf(http.StatusRequestEntityTooLarge, "", "the body is larger than the %d bytes that this server takes", large.Limit)
+		return problemf(http.StatusRequestEntityTooLarge, "", "the request body exceeds the limit of %d bytes", large.Limit)
 	case err != nil:
-		return problemf(http.StatusBadRequest, "", "the body cannot be read: %v", err)
+		return problemf(http.StatusBadRequest, "", "the request body could not be read: %v", err)
 	case len(body) == 0 && c.route.opt:
 		return nil
 	}
 	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return problemf(http.StatusUnsupportedMediaType, "", "send the body as application/json (header Content-Type)")
+		return problemf(http.StatusUnsupportedMediaType, "", "the Content-Type must be application/json")
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	err = d.Decode(into)
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			return problemf(http.StatusBadRequest, kindInvalid, "there is something behind the JSON value of the body")
+			return problemf(http.StatusBadRequest, kindInvalid, "unexpected data after the JSON value of the request body")
 		}
 		return strict(string(body), reflect.TypeOf(into))
 	}
@@ -163,16 +164,17 @@ func (c *call) read(into any) error {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &syntax):
-		return problemf(http.StatusBadRequest, kindInvalid, "the body is not JSON: %v, at byte %d", err, syntax.Offset)
+		return problemf(http.StatusBadRequest, kindInvalid, "the request body is not JSON: %v, at byte %d", err, syntax.Offset)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return problemf(http.StatusBadRequest, kindInvalid, "the body is not JSON: it is empty, or ends too early")
+		return problemf(http.StatusBadRequest, kindInvalid, "the request body is not JSON: it is empty or incomplete")
 	case errors.As(err, &kind):
-		return unprocessable(pointerOf(kind.Field), "it cannot be a %s", kind.Value)
+		return unprocessable(pointerOf(kind.Field), "must not be a %s", kind.Value)
 	}
 	return unprocessable("", "%v", err)
 }
 
-// pointerOf is a field as encoding/json names it, without the structs that are embedded: their names begin with a capital letter.
+// pointerOf converts a field path of encoding/json to a JSON pointer. It skips embedded structs,
+// whose names start with a capital letter.
 func pointerOf(field string) string {
 	pointer := ""
 	for name := range strings.SplitSeq(field, ".") {

@@ -13,7 +13,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// TestExamplesOfTheGuide runs each line of the guide that begins with curl, in their order.
+// TestExamplesOfTheGuide runs each line of the guide that starts with curl, in order.
 func TestExamplesOfTheGuide(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		if os.Getenv("CI_REQUIRE_REDIS") == "1" {
@@ -48,8 +48,8 @@ func TestExamplesOfTheGuide(t *testing.T) {
 	}
 }
 
-// TestGuideTellsOfAllProblems holds the table of the guide against the kinds of problems.
-func TestGuideTellsOfAllProblems(t *testing.T) {
+// The table of the guide has all kinds of problems.
+func TestGuideListsAllProblems(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile("../../../../docs/WEB_API_V2.md")
 	if err != nil {
@@ -60,7 +60,7 @@ func TestGuideTellsOfAllProblems(t *testing.T) {
 		kindRedisFull, kindUnavailable,
 	} {
 		if !strings.Contains(string(guide), "`"+kind+"`") {
-			t.Errorf("the guide does not tell of %s", kind)
+			t.Errorf("the guide does not mention %s", kind)
 		}
 	}
 }

@@ -13,18 +13,19 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/access"
 )
 
-// Options are those of a task to enqueue. What is left out is as the client library has it.
+// Options are the options of a task to enqueue. Omitted options have the defaults of the client
+// library.
 type Options struct {
-	Queue            string            `json:"queue,omitempty" doc:"default if it is left out."`
-	ID               string            `json:"id,omitempty" doc:"A random one if it is left out. With an ID of your own a request can be repeated: the second one is answered by 409, task-id-conflict."`
+	Queue            string            `json:"queue,omitempty" doc:"The default is the queue named default."`
+	ID               string            `json:"id,omitempty" doc:"The default is a random ID. Set an ID to make the request safe to repeat: a repeated request fails with 409, task-id-conflict."`
 	Headers          map[string]string `json:"headers,omitempty"`
-	MaxRetry         *int              `json:"max_retry,omitempty" doc:"How many failed attempts it may have after its first; 25 if it is left out."`
-	TimeoutSeconds   *float64          `json:"timeout_seconds,omitempty" doc:"How long an attempt may take."`
-	Deadline         *time.Time        `json:"deadline,omitempty" doc:"When an attempt must end."`
-	UniqueSeconds    *float64          `json:"unique_seconds,omitempty" doc:"For how long another task of the same queue, type and payload is refused."`
+	MaxRetry         *int              `json:"max_retry,omitempty" doc:"The maximum number of retries. The default is 25."`
+	TimeoutSeconds   *float64          `json:"timeout_seconds,omitempty" doc:"The timeout of an attempt. 0: none."`
+	Deadline         *time.Time        `json:"deadline,omitempty" doc:"The time at which attempts end."`
+	UniqueSeconds    *float64          `json:"unique_seconds,omitempty" doc:"How long other tasks with the same queue, type and payload are rejected."`
 	ProcessAt        *time.Time        `json:"process_at,omitempty"`
-	ProcessInSeconds *float64          `json:"process_in_seconds,omitempty" doc:"Instead of process_at."`
-	RetentionSeconds *float64          `json:"retention_seconds,omitempty" doc:"How long to keep it after it succeeded."`
+	ProcessInSeconds *float64          `json:"process_in_seconds,omitempty" doc:"The delay. An alternative to process_at."`
+	RetentionSeconds *float64          `json:"retention_seconds,omitempty" doc:"How long the task is kept after it completes."`
 	Group            string            `json:"group,omitempty"`
 }
 
@@ -35,10 +36,10 @@ type NewTask struct {
 	Options
 }
 
-// longest is as many seconds as a time.Duration holds.
+// longest is the maximum of a time.Duration in seconds.
 const longest = float64(math.MaxInt64/int64(time.Second) - 1)
 
-// options are those that the request says; pointer is where they stand in the body.
+// options returns the options of the request. pointer is their location in the body.
 func (o *Options) options(pointer string) ([]asynq.Option, error) {
 	var opts []asynq.Option
 	var wrong []Wrong
@@ -47,11 +48,11 @@ func (o *Options) options(pointer string) ([]asynq.Option, error) {
 		switch {
 		case value == "":
 		case strings.TrimSpace(value) == "":
-			refuse(field, "it must not be blank")
+			refuse(field, "must not be blank")
 		case !utf8.ValidString(value):
-			refuse(field, "it must be UTF-8")
+			refuse(field, "must be UTF-8")
 		case field == "queue" && strings.HasPrefix(value, "}"):
-			refuse(field, "it must not begin with }")
+			refuse(field, "must not begin with }")
 		default:
 			opts = append(opts, option(value))
 		}
@@ -63,7 +64,7 @@ func (o *Options) options(pointer string) ([]asynq.Option, error) {
 		switch {
 		case value == nil:
 		case *value < least || *value > longest || math.IsNaN(*value):
-			refuse(field, fmt.Sprintf("it must be from %v to %.0f seconds", least, longest))
+			refuse(field, fmt.Sprintf("must be from %v to %.0f seconds", least, longest))
 		default:
 			opts = append(opts, option(time.Duration(*value*float64(time.Second))))
 		}
@@ -74,7 +75,7 @@ func (o *Options) options(pointer string) ([]asynq.Option, error) {
 	seconds("process_in_seconds", o.ProcessInSeconds, 0, asynq.ProcessIn)
 	if o.ProcessAt != nil {
 		if o.ProcessInSeconds != nil {
-			refuse("process_in_seconds", "say either this or process_at")
+			refuse("process_in_seconds", "cannot be combined with process_at")
 		}
 		opts = append(opts, asynq.ProcessAt(*o.ProcessAt))
 	}
@@ -83,7 +84,7 @@ func (o *Options) options(pointer string) ([]asynq.Option, error) {
 	}
 	if o.MaxRetry != nil {
 		if *o.MaxRetry < 0 || *o.MaxRetry > math.MaxInt32 {
-			refuse("max_retry", "it must be from 0 to 2147483647")
+			refuse("max_retry", "must be from 0 to 2147483647")
 		} else {
 			opts = append(opts, asynq.MaxRetry(*o.MaxRetry))
 		}
@@ -99,7 +100,7 @@ func (o *Options) options(pointer string) ([]asynq.Option, error) {
 
 func (n *NewTask) task(pointer string) (*asynq.Task, error) {
 	if strings.TrimSpace(n.Type) == "" {
-		return nil, unprocessable(pointer+"/type", "say the type of the task")
+		return nil, unprocessable(pointer+"/type", "the type is required")
 	}
 	payload, err := n.Payload.bytes(pointer + "/payload")
 	if err != nil {
@@ -112,7 +113,7 @@ func (n *NewTask) task(pointer string) (*asynq.Task, error) {
 	return asynq.NewTask(n.Type, payload, opts...), nil
 }
 
-// queueOf is the queue that a task without one goes to.
+// queueOf returns the queue of a task, which may be the default queue.
 func queueOf(name string) string {
 	if name == "" {
 		return "default"
@@ -150,7 +151,8 @@ func (c *call) send(a access.Action, task *asynq.Task) (any, error) {
 	return c.showTask(info), nil
 }
 
-// whyNot tells a task that cannot be enqueued, which has no error of its own, from a Redis that fails.
+// whyNot converts errors about the task, which have no type of their own, to problems. It leaves
+// errors of Redis unchanged.
 func (a *api) whyNot(err error) error {
 	if p := problemOf(err); p.Type != "urn:asynq:problem:"+kindRedis || a.Client.Ping() != nil {
 		return p
@@ -158,24 +160,24 @@ func (a *api) whyNot(err error) error {
 	return unprocessable("", "%v", err)
 }
 
-// Batch are tasks to enqueue.
+// Batch is a batch of tasks to enqueue.
 type Batch struct {
-	Tasks []NewTask `json:"tasks" doc:"Up to 1,000."`
+	Tasks []NewTask `json:"tasks" doc:"1 to 1,000 tasks."`
 }
 
-// BatchResult is what became of the tasks of a batch.
+// BatchResult is the result of a batch.
 type BatchResult struct {
 	Enqueued int         `json:"enqueued"`
 	Failed   int         `json:"failed"`
-	Results  []BatchItem `json:"results" doc:"In the order of the tasks."`
+	Results  []BatchItem `json:"results" doc:"One result per task, in order."`
 }
 
-// BatchItem is what became of one task of a batch.
+// BatchItem is the result of one task of a batch.
 type BatchItem struct {
 	Queue string   `json:"queue"`
-	ID    string   `json:"id" doc:"Empty if it was not enqueued and had none."`
+	ID    string   `json:"id" doc:"Empty if the task was not enqueued and had no ID."`
 	State string   `json:"state,omitempty"`
-	Error *Problem `json:"error,omitempty" doc:"Why it was not enqueued."`
+	Error *Problem `json:"error,omitempty" doc:"The reason why the task was not enqueued."`
 }
 
 const maxBatch = 1000
@@ -186,9 +188,9 @@ func (c *call) enqueueBatch() (any, error) {
 		return nil, err
 	}
 	if len(b.Tasks) == 0 || len(b.Tasks) > maxBatch {
-		return nil, unprocessable("/tasks", "send from 1 to %d tasks", maxBatch)
+		return nil, unprocessable("/tasks", "must have 1 to %d tasks", maxBatch)
 	}
-	var actions []access.Action // one for each queue
+	var actions []access.Action // one per queue
 	at := make(map[string]int)
 	tasks := make([]*asynq.Task, len(b.Tasks))
 	for i := range b.Tasks {
@@ -209,7 +211,7 @@ func (c *call) enqueueBatch() (any, error) {
 	out := BatchResult{Results: make([]BatchItem, len(tasks))}
 	failed := make([]error, len(actions))
 	for i := range actions {
-		actions[i].Count = 0 // of those that are enqueued
+		actions[i].Count = 0 // counts the enqueued tasks
 	}
 	for i, r := range c.api.Client.BatchEnqueueContext(c.r.Context(), tasks) {
 		item := &out.Results[i]
@@ -227,7 +229,7 @@ func (c *call) enqueueBatch() (any, error) {
 	}
 	for n, a := range actions {
 		if a.Count > 0 {
-			failed[n] = nil // what was made is what the log is to tell; the client hears of the rest
+			failed[n] = nil // the audit log has the enqueued tasks; the response has the errors
 		}
 		c.done(a, failed[n])
 	}

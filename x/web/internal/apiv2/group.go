@@ -7,24 +7,26 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
-// ErrorGroup is a kind of error: failed tasks of one type whose errors have the same fingerprint. The pages show the same kinds.
+// ErrorGroup is a kind of error: failed tasks of one type whose errors have the same fingerprint.
+// The pages show the same kinds.
 type ErrorGroup struct {
-	ID          string     `json:"id" doc:"It names the kind as long as its fingerprint and type are the same; the page of it is /error?id=ID."`
+	ID          string     `json:"id" doc:"Identifies the kind of error. It depends on the fingerprint and the task type. The page of the kind is /error?id=ID."`
 	Fingerprint string     `json:"fingerprint"`
-	Type        string     `json:"type" doc:"The type of the tasks."`
-	Error       string     `json:"error" doc:"The most frequent of their errors, up to 4,096 bytes."`
+	Type        string     `json:"type" doc:"The task type."`
+	Error       string     `json:"error" doc:"The most frequent error text, up to 4,096 bytes."`
 	Count       int        `json:"count"`
-	Queues      []Counted  `json:"queues" doc:"The most frequent first, up to 20."`
+	Queues      []Counted  `json:"queues" doc:"Up to 20 queues, most frequent first."`
 	States      []Counted  `json:"states"`
 	LastAt      *time.Time `json:"last_failed_at"`
-	FirstAt     *time.Time `json:"first_failed_at" doc:"The earliest last failure of them."`
-	Example     TaskRef    `json:"example" doc:"One that failed last."`
+	FirstAt     *time.Time `json:"first_failed_at" doc:"The earliest of the last failures of the tasks."`
+	Example     TaskRef    `json:"example" doc:"The task with the most recent failure."`
 }
 
-// Counted is a name with a number.
+// Counted is a name with a count.
 type Counted struct {
 	Name  string `json:"name"`
 	Count int    `json:"count"`
@@ -36,19 +38,19 @@ type TaskRef struct {
 	ID    string `json:"id"`
 }
 
-// TypeGroup are the tasks of one type.
+// TypeGroup is the tasks of one type.
 type TypeGroup struct {
 	Type   string         `json:"type"`
 	Count  int            `json:"count"`
 	States map[string]int `json:"states"`
-	Queues []Counted      `json:"queues" doc:"The most frequent first, up to 20."`
+	Queues []Counted      `json:"queues" doc:"Up to 20 queues, most frequent first."`
 }
 
-// Grouped is what a survey counts, in groups.
+// Grouped is the result of a survey in groups.
 type Grouped[T any] struct {
-	Items    []T          `json:"items" doc:"The largest first, up to 500."`
-	Looked   int          `json:"looked"`
-	Complete bool         `json:"complete" doc:"false: there are more tasks than could be looked at; the counts are those of the ones that were."`
+	Items    []T          `json:"items" doc:"Up to 500 items, largest first."`
+	Scanned  int          `json:"looked"`
+	Complete bool         `json:"complete" doc:"false: not all tasks were scanned, and the counts cover the scanned ones."`
 	Errors   []QueueError `json:"errors"`
 }
 
@@ -57,7 +59,7 @@ const (
 	maxTop    = 20
 )
 
-// counted adds up shares by a name of theirs.
+// counted sums up shares by name.
 func counted(shares []survey.Share, name func(survey.Share) string) map[string]int {
 	counts := make(map[string]int)
 	for _, s := range shares {
@@ -69,7 +71,7 @@ func counted(shares []survey.Share, name func(survey.Share) string) map[string]i
 func byQueue(s survey.Share) string { return s.Queue }
 func byState(s survey.Share) string { return s.State.String() }
 
-// top are the 20 most frequent of what was counted.
+// top returns the 20 most frequent names.
 func top(counts map[string]int) []Counted {
 	list := make([]Counted, 0, len(counts))
 	for name, n := range counts {
@@ -79,7 +81,7 @@ func top(counts map[string]int) []Counted {
 	return list[:min(len(list), maxTop)]
 }
 
-// count surveys the tasks that the parameters name, in these states unless they name some.
+// count surveys the tasks selected by the parameters. The default states are those given.
 func (c *call) count(states ...asynq.TaskState) (*survey.Result, error) {
 	if err := c.viewQueues(c.query["queue"]); err != nil {
 		return nil, err
@@ -94,12 +96,12 @@ func (c *call) count(states ...asynq.TaskState) (*survey.Result, error) {
 	return survey.Count(c.r.Context(), c.api.Inspector, s, c.num("max_scan"))
 }
 
-// grouped is a survey as the answers have it.
+// grouped converts the result of a survey to a response.
 func grouped[T any](r *survey.Result) *Grouped[T] {
 	extent := r.Of()
-	out := &Grouped[T]{Items: []T{}, Looked: extent.Looked, Complete: !extent.Cut, Errors: []QueueError{}}
+	out := &Grouped[T]{Items: []T{}, Scanned: extent.Scanned, Complete: !extent.Cut, Errors: []QueueError{}}
 	for _, q := range r.Broken {
-		out.Errors = append(out.Errors, QueueError{q.Queue, q.Err.Error()})
+		out.Errors = append(out.Errors, QueueError{q.Queue, show.RedisError(q.Err)})
 	}
 	return out
 }

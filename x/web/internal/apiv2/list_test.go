@@ -18,7 +18,7 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
-// pages follows the cursors of a list, and returns all IDs in their order.
+// pages follows the cursors of a list and returns all IDs in order.
 func (s *site) pages(path string) (ids []string, calls int) {
 	s.t.Helper()
 	for cursor := ""; ; calls++ {
@@ -81,7 +81,7 @@ func TestSearch(t *testing.T) {
 	s.want(400, "GET", "/tasks?limit=1&filter=type:a&cursor="+*list.Next, "")
 }
 
-// TestPagesStayInStep has the tasks that a page showed be deleted, and others come, before the next page is asked for.
+// Between two pages, the tasks of the first one are deleted and new ones are added.
 func TestPagesStayInStep(t *testing.T) {
 	for _, state := range []string{"pending", "scheduled"} {
 		t.Run(state, func(t *testing.T) {
@@ -177,14 +177,14 @@ func TestErrorsAreGrouped(t *testing.T) {
 	proctest.Eventually(t, "the failures to be settled", func() bool {
 		groups = Grouped[ErrorGroup]{}
 		s.want(200, "GET", "/errors", "").into(&groups)
-		return groups.Looked == 3
+		return groups.Scanned == 3
 	})
 	if len(groups.Items) != 1 || groups.Items[0].Count != 3 || groups.Items[0].Fingerprint != show.Fingerprint(groups.Items[0].Error) {
 		t.Errorf("%+v", groups)
 	}
 }
 
-// The API tells the same kinds of errors as the pages, under the same IDs.
+// The API returns the same kinds of errors as the pages, with the same IDs.
 func TestErrorsAreThoseOfThePages(t *testing.T) {
 	s := newSite(t, nil)
 	s.failed("large", 300, asynq.TaskStateRetry, "mail", "user %d is gone")
@@ -199,7 +199,7 @@ func TestErrorsAreThoseOfThePages(t *testing.T) {
 	}
 	var groups Grouped[ErrorGroup]
 	s.want(200, "GET", "/errors", "").into(&groups)
-	if len(groups.Items) != 3 || groups.Looked != 306 || !groups.Complete {
+	if len(groups.Items) != 3 || groups.Scanned != 306 || !groups.Complete {
 		t.Fatalf("%+v", groups)
 	}
 	for n, g := range groups.Items {
@@ -212,7 +212,7 @@ func TestErrorsAreThoseOfThePages(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"filter=type:image": "2 of 306 true", "queue=small": "3+1 of 4 true", "state=archived": "2+1 of 3 true", "filter=error:room&queue=small": "1 of 4 true",
-		"max_scan=20": "17+2+1 of 20 false", // the small places whole
+		"max_scan=20": "17+2+1 of 20 false", // small places completely
 	} {
 		var groups Grouped[ErrorGroup]
 		s.want(200, "GET", "/errors?"+query, "").into(&groups)
@@ -220,14 +220,14 @@ func TestErrorsAreThoseOfThePages(t *testing.T) {
 		for _, g := range groups.Items {
 			counts = append(counts, fmt.Sprint(g.Count))
 		}
-		if got := fmt.Sprintf("%s of %d %v", strings.Join(counts, "+"), groups.Looked, groups.Complete); got != want {
+		if got := fmt.Sprintf("%s of %d %v", strings.Join(counts, "+"), groups.Scanned, groups.Complete); got != want {
 			t.Errorf("%s: %s, want %s", query, got, want)
 		}
 	}
 	s.want(400, "GET", "/errors?state=pending", "")
 }
 
-// failed makes tasks that have failed with a text, which may hold their number.
+// failed creates failed tasks with an error text, which may contain their number.
 func (s *site) failed(queue string, n int, state asynq.TaskState, typename, text string) {
 	s.t.Helper()
 	var all []*asynq.TaskRecord
@@ -241,29 +241,29 @@ func (s *site) failed(queue string, n int, state asynq.TaskState, typename, text
 		}
 		all = append(all, r)
 	}
-	errs, err := s.inspector.ImportTasks(s.t.Context(), queue, asynq.ImportOptions{Name: fmt.Sprint(queue, typename, text, state)}, all)
+	errs, err := s.inspector.ImportTasks(s.t.Context(), queue, asynq.ImportOptions{IdempotencyKey: fmt.Sprint(queue, typename, text, state)}, all)
 	if err := errors.Join(append(errs, err)...); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// What is behind a full page is looked at by the next one.
-func TestLookedCountsEachTaskOnce(t *testing.T) {
+// Tasks after a full page are counted by the next page.
+func TestScannedCountsEachTaskOnce(t *testing.T) {
 	s := newSite(t, nil)
 	for range 40 {
 		s.enqueue("a", "n")
 	}
-	looked, found := 0, 0
+	scanned, found := 0, 0
 	for path := "/tasks?limit=7&filter=payload:n"; path != ""; {
 		var list TaskList
 		s.want(200, "GET", path, "").into(&list)
-		looked, found, path = looked+list.Looked, found+len(list.Items), ""
+		scanned, found, path = scanned+list.Scanned, found+len(list.Items), ""
 		if list.Next != nil {
 			path = "/tasks?limit=7&filter=payload:n&cursor=" + *list.Next
 		}
 	}
-	if looked != 40 || found != 40 {
-		t.Errorf("%d looked at, %d found", looked, found)
+	if scanned != 40 || found != 40 {
+		t.Errorf("%d scanned at, %d found", scanned, found)
 	}
 }
 
@@ -277,7 +277,7 @@ func TestTypesAreCounted(t *testing.T) {
 		t.Errorf("%+v", groups)
 	}
 	s.want(200, "GET", "/types?max_scan=15", "").into(&groups)
-	if groups.Complete || groups.Looked != 15 {
+	if groups.Complete || groups.Scanned != 15 {
 		t.Errorf("%+v", groups)
 	}
 }
@@ -317,7 +317,7 @@ func TestQueues(t *testing.T) {
 	if health.Status != "trouble" || health.Redis != "silent" {
 		t.Errorf("%+v", health)
 	}
-	s.want(200, "GET", "/redis", "") // as it was
+	s.want(200, "GET", "/redis", "") // the last known state
 	polled.snapshot.Redis = poll.Redis{}
 	if problem := s.want(503, "GET", "/redis", ""); !strings.Contains(string(problem.body), "silent") {
 		t.Errorf("%s", problem.body)

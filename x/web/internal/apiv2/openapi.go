@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// document makes the OpenAPI document of the routes.
+// document returns the OpenAPI document of the routes.
 func (a *api) document() object {
 	s := schemas{}
 	paths := object{}
@@ -28,13 +28,19 @@ func (a *api) document() object {
 	return object{
 		"openapi": "3.1.0",
 		"info": object{
-			"title": "asynq", "version": version,
+			"title": "asynq", "version": version, "license": object{"name": "MIT", "identifier": "MIT"},
 			"description": "Queues, tasks, servers and schedules of asynq in one Redis. Errors are application/problem+json (RFC 9457). " +
-				"Names and IDs in paths are percent-escaped: they may hold any character, also `/`.",
+				"Names and IDs in paths must be percent-escaped. They may contain any character, including `/`.",
 		},
-		"servers":    []object{{"url": strings.TrimSuffix(a.RootPath, "/") + prefix}},
-		"paths":      paths,
-		"components": object{"schemas": s},
+		"servers":  []object{{"url": strings.TrimSuffix(a.RootPath, "/") + prefix}},
+		"security": []object{{}, {"basic": []string{}}}, // no login is required without users or with a role for anonymous users
+		"paths":    paths,
+		"components": object{
+			"schemas": s,
+			"securitySchemes": object{
+				"basic": object{"type": "http", "scheme": "basic", "description": "The user name and password of a user of the web UI."},
+			},
+		},
 	}
 }
 
@@ -54,10 +60,10 @@ func (r *route) operation(s schemas) object {
 		params = append(params, object{"name": name, "in": "header", "required": false, "schema": object{"type": "string"}, "description": doc})
 	}
 	if slices.Contains(r.problems, http.StatusPreconditionFailed) {
-		header("If-Match", "The ETag that the task must have.")
+		header("If-Match", "The ETag that the task must have. Otherwise the request fails with 412.")
 	}
 	if r.id == "getTask" {
-		header("If-None-Match", "ETags of the task; if it still has one of them, the answer is 304.")
+		header("If-None-Match", "ETags of the task. If the task still has one of them, the response is 304.")
 	}
 	if len(params) > 0 {
 		op["parameters"] = params
@@ -92,7 +98,7 @@ func (p *param) document() object {
 	return out
 }
 
-// statuses are those of all problems that the route may answer with.
+// statuses returns the statuses of all problems of a route.
 func (r *route) statuses() []int {
 	all := append([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotAcceptable}, r.problems...)
 	if r.body != nil {

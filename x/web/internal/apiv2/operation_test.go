@@ -18,7 +18,7 @@ func TestOperations(t *testing.T) {
 	s.many(100, "mail", "b", asynq.ProcessIn(time.Hour))
 	var n OperationCount
 	s.want(200, "POST", "/operations", `{"kind":"archive","queue":"mail","state":"scheduled","filter":"type:b","dry_run":true}`).into(&n)
-	if n != (OperationCount{true, 100, 400, true}) {
+	if n != (OperationCount{true, 100, 400, true, 0}) {
 		t.Errorf("%+v", n)
 	}
 	if s.gate.last() != "" {
@@ -71,8 +71,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// Whoever may not do a thing to one task may not do it to many, and may not end it either.
-func TestOperationsAskForLeave(t *testing.T) {
+// A user without the permission for one task can neither start nor cancel an operation.
+func TestOperationsRequirePermission(t *testing.T) {
 	s := newSite(t, nil)
 	s.many(3, "mail", "a", asynq.ProcessIn(time.Hour))
 	var op Operation
@@ -82,7 +82,7 @@ func TestOperationsAskForLeave(t *testing.T) {
 	s.want(403, "DELETE", "/operations/"+op.ID, "")
 }
 
-// TestSeriesThatAreNotKept has a queue that the poller does not keep numbers of.
+// A queue that the poller does not record.
 func TestSeriesThatAreNotKept(t *testing.T) {
 	s := newSite(t, func(c *Config) { c.History = func(string, []string, time.Duration) *Series { return nil } })
 	s.many(1, "mail", "a")
@@ -96,7 +96,8 @@ func TestSeriesThatAreNotKept(t *testing.T) {
 	s.want(400, "GET", "/series?metric=bogus", "")
 }
 
-// TestEveryRoute calls each route, asks whether it has asked for leave with the right verb, and holds its answer against the document.
+// TestEveryRoute calls each route, and checks the permission that it requires and its response
+// against the OpenAPI document.
 func TestEveryRoute(t *testing.T) {
 	s := newSite(t, func(c *Config) {
 		c.History = func(string, []string, time.Duration) *Series {
@@ -191,5 +192,50 @@ func TestEveryRoute(t *testing.T) {
 		if r.body != nil && !slices.Contains(r.problems, 422) {
 			t.Errorf("%s has a body, and is not told to refuse any", r.id)
 		}
+	}
+}
+
+// Archiving more tasks than the archive keeps is counted in advance, and refused without consent.
+func TestFullArchive(t *testing.T) {
+	s := newSite(t, nil)
+	s.many(asynq.ArchiveMaxTasks-2, "mail", "old")
+	done, err := s.inspector.ArchiveTasks(t.Context(), "mail", asynq.TaskStatePending, asynq.TaskFilter{})
+	if err != nil || done.Archived != asynq.ArchiveMaxTasks-2 {
+		t.Fatal(done, err)
+	}
+	s.many(5, "mail", "new")
+	const body = `{"kind":"archive","queue":"mail","state":"pending"`
+	var n OperationCount
+	s.want(200, "POST", "/operations", body+`,"dry_run":true}`).into(&n)
+	if n != (OperationCount{true, 5, 0, true, 3}) {
+		t.Errorf("%+v", n)
+	}
+	var p Problem
+	for _, body := range []string{body + `}`, body + `,"filter":"type:new"}`, `{"kind":"archive","queue":"mail","ids":["new-0","new-1","new-2","new-3","new-4"]}`} {
+		p = Problem{}
+		s.want(409, "POST", "/operations", body).into(&p)
+		if p.Type != "urn:asynq:problem:archive-full" || p.Discards != 3 || !strings.Contains(p.Detail, `archiving 5 tasks of queue "mail" deletes 3 archived tasks`) {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+	var op Operation
+	s.want(202, "POST", "/operations", body+`,"filter":"type:new","discard_oldest":true}`).into(&op)
+	s.want(200, "GET", "/operations/"+op.ID+"?wait=30", "").into(&op)
+	if op.Status != "done" || op.Changed != 5 || op.Discarded != 3 || !op.Spec.DiscardOldest {
+		t.Errorf("%+v", op)
+	}
+
+	s.many(1, "mail", "single")
+	var list TaskList
+	s.get("/queues/mail/tasks?state=pending").into(&list)
+	path := "/queues/mail/tasks/" + list.Items[0].ID + "/archive"
+	s.want(404, "POST", "/queues/mail/tasks/none/archive", "")
+	p = Problem{}
+	if s.want(409, "POST", path, "").into(&p); p.Type != "urn:asynq:problem:archive-full" || p.Discards != 1 {
+		t.Errorf("%+v", p)
+	}
+	var task Task
+	if s.want(200, "POST", path+"?discard_oldest=true", "").into(&task); task.State != "archived" {
+		t.Errorf("%+v", task)
 	}
 }

@@ -8,27 +8,30 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
-// Problem is an error as RFC 9457 has it.
+// Problem is an error in the form of RFC 9457.
 type Problem struct {
-	Type   string  `json:"type" doc:"about:blank, or the kind of the problem: urn:asynq:problem:KIND."`
+	Type   string  `json:"type" doc:"about:blank, or urn:asynq:problem:KIND."`
 	Title  string  `json:"title"`
 	Status int     `json:"status"`
-	Detail string  `json:"detail,omitempty" doc:"What is wrong, and what to do."`
-	Errors []Wrong `json:"errors,omitempty" doc:"What is wrong with the request, part by part."`
+	Detail string  `json:"detail,omitempty" doc:"The cause, and what to do about it."`
+	Errors []Wrong `json:"errors,omitempty" doc:"The invalid parts of the request."`
+
+	Discards int `json:"discards,omitempty" doc:"For archive-full: the number of archived tasks that would be deleted."`
 }
 
-// Wrong is one thing that is wrong with a request.
+// Wrong is one invalid part of a request.
 type Wrong struct {
-	Parameter string `json:"parameter,omitempty" doc:"A parameter of the query."`
-	Pointer   string `json:"pointer,omitempty" doc:"A place in the body, as a JSON pointer."`
+	Parameter string `json:"parameter,omitempty" doc:"The name of a query parameter."`
+	Pointer   string `json:"pointer,omitempty" doc:"A JSON pointer into the request body."`
 	Detail    string `json:"detail"`
 }
 
 func (p *Problem) Error() string { return p.Detail }
 
-// Kinds of problems that have a type of their own.
+// The kinds of problems with a type of their own.
 const (
 	kindInvalid     = "invalid-request"
 	kindQueue       = "queue-not-found"
@@ -37,6 +40,7 @@ const (
 	kindIDConflict  = "task-id-conflict"
 	kindDuplicate   = "duplicate-task"
 	kindState       = "wrong-state"
+	kindArchiveFull = "archive-full"
 	kindNotEmpty    = "queue-not-empty"
 	kindChanged     = "task-has-changed"
 	kindRedis       = "redis"
@@ -44,7 +48,7 @@ const (
 	kindUnavailable = "unavailable"
 )
 
-// problemf makes a problem; without a kind its type is about:blank.
+// problemf returns a problem. If kind is empty, its type is about:blank.
 func problemf(status int, kind, format string, args ...any) *Problem {
 	p := &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 	if kind != "" {
@@ -57,9 +61,9 @@ func notFound(format string, args ...any) *Problem {
 	return problemf(http.StatusNotFound, "", format, args...)
 }
 
-// invalid makes the problem of a request with these faults.
+// invalid returns the problem of an invalid request.
 func invalid(status int, wrong ...Wrong) *Problem {
-	detail := "there is something wrong with the request: see errors"
+	detail := "the request is invalid: see errors"
 	if len(wrong) == 1 {
 		detail = wrong[0].Detail
 	}
@@ -68,7 +72,8 @@ func invalid(status int, wrong ...Wrong) *Problem {
 	return p
 }
 
-// badParam is the problem of one wrong parameter, unprocessable that of a wrong place in the body.
+// badParam returns the problem of one invalid parameter, unprocessable that of one invalid location
+// in the body.
 func badParam(name, format string, args ...any) *Problem {
 	return invalid(http.StatusBadRequest, Wrong{Parameter: name, Detail: fmt.Sprintf(format, args...)})
 }
@@ -77,15 +82,20 @@ func unprocessable(pointer, format string, args ...any) *Problem {
 	return invalid(http.StatusUnprocessableEntity, Wrong{Pointer: pointer, Detail: fmt.Sprintf(format, args...)})
 }
 
-// problemOf turns any error into a problem. What it does not know is taken for trouble with Redis.
+// problemOf converts any error to a problem. Unknown errors count as errors of Redis.
 func problemOf(err error) *Problem {
 	var p *Problem
 	var spec *bulk.SpecError
+	var full *bulk.FullError
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &spec):
 		return unprocessable("/"+spec.Field, "%s", spec.Detail)
+	case errors.As(err, &full):
+		p := problemf(http.StatusConflict, kindArchiveFull, "%v. Set discard_oldest to accept this", full)
+		p.Discards = full.Discards
+		return p
 	case errors.Is(err, asynq.ErrQueueNotFound):
 		return problemf(http.StatusNotFound, kindQueue, "%v", err)
 	case errors.Is(err, asynq.ErrTaskNotFound):
@@ -93,25 +103,25 @@ func problemOf(err error) *Problem {
 	case errors.Is(err, asynq.ErrSchedulerEntryNotFound):
 		return problemf(http.StatusNotFound, kindEntry, "%v", err)
 	case errors.Is(err, asynq.ErrTaskChanged):
-		return problemf(http.StatusPreconditionFailed, kindChanged, "the task has changed since: read it again")
+		return problemf(http.StatusPreconditionFailed, kindChanged, "the task has changed: read it again")
 	case errors.Is(err, asynq.ErrTaskIDConflict):
 		return problemf(http.StatusConflict, kindIDConflict, "%v", err)
 	case errors.Is(err, asynq.ErrDuplicateTask):
 		return problemf(http.StatusConflict, kindDuplicate, "%v", err)
 	case errors.Is(err, asynq.ErrQueueNotEmpty):
-		return problemf(http.StatusConflict, kindNotEmpty, "%v: delete it with force=true, and its tasks with it", err)
+		return problemf(http.StatusConflict, kindNotEmpty, "%v: use force=true to delete the queue and its tasks", err)
 	case errors.Is(err, asynq.ErrRedisFull):
 		return problemf(http.StatusServiceUnavailable, kindRedisFull, "%v", err)
 	case errors.Is(err, asynq.ErrCursor):
-		return badParam("cursor", "this is no cursor of this list: begin without one")
+		return badParam("cursor", "invalid cursor: start again without a cursor")
 	case errors.Is(err, bulk.ErrBusy), errors.Is(err, bulk.ErrClosed):
 		return problemf(http.StatusServiceUnavailable, kindUnavailable, "%v", err)
 	default:
-		return problemf(http.StatusServiceUnavailable, kindRedis, "%v", err)
+		return problemf(http.StatusServiceUnavailable, kindRedis, "%s", show.RedisError(err))
 	}
 }
 
-// fail answers with a problem.
+// fail responds with a problem.
 func (c *call) fail(err error) {
 	p := problemOf(err)
 	if p.Status >= http.StatusInternalServerError && c.r.Context().Err() == nil {
@@ -125,6 +135,6 @@ func (c *call) fail(err error) {
 	}
 	c.w.WriteHeader(p.Status)
 	if c.r.Method != http.MethodHead {
-		_ = json.NewEncoder(c.w).Encode(p) // the client has gone
+		_ = json.NewEncoder(c.w).Encode(p) // fails only if the client has disconnected
 	}
 }

@@ -10,31 +10,32 @@ import (
 	"github.com/asynq-go/asynq/x/filter"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
 // Queue is the state of a queue.
 type Queue struct {
 	Queue                   string     `json:"queue"`
 	Paused                  bool       `json:"paused"`
-	Size                    int        `json:"size" doc:"Tasks, without completed ones."`
-	Tasks                   Counts     `json:"tasks" doc:"By state."`
+	Size                    int        `json:"size" doc:"The number of tasks in all states."`
+	Tasks                   Counts     `json:"tasks" doc:"The number of tasks by state."`
 	Groups                  int        `json:"groups"`
-	MemoryBytes             int64      `json:"memory_bytes" doc:"An estimate; 0 if it is not known."`
-	LatencySeconds          float64    `json:"latency_seconds" doc:"For how long the oldest pending task has been waiting."`
+	MemoryBytes             int64      `json:"memory_bytes" doc:"An estimate. 0: unknown."`
+	LatencySeconds          float64    `json:"latency_seconds" doc:"The age of the oldest pending task."`
 	ScheduledOverdueSeconds float64    `json:"scheduled_overdue_seconds"`
 	RetryOverdueSeconds     float64    `json:"retry_overdue_seconds"`
 	LeaseOverdueSeconds     float64    `json:"lease_overdue_seconds"`
-	ProcessedToday          int        `json:"processed_today" doc:"Attempts that ended on this UTC day."`
+	ProcessedToday          int        `json:"processed_today" doc:"The number of attempts finished on this UTC day."`
 	FailedToday             int        `json:"failed_today"`
 	ProcessedTotal          int        `json:"processed_total"`
 	FailedTotal             int        `json:"failed_total"`
-	Rate                    *Rate      `json:"rate" doc:"null where it is not known yet."`
+	Rate                    *Rate      `json:"rate" doc:"null: no data yet."`
 	Health                  []Verdict  `json:"health"`
-	At                      *time.Time `json:"at" doc:"When this was so."`
-	Error                   string     `json:"error,omitempty" doc:"Why nothing is known of the queue: then all numbers are 0."`
+	At                      *time.Time `json:"at" doc:"The time of the data."`
+	Error                   string     `json:"error,omitempty" doc:"The reason why the queue could not be read. All numbers are then 0."`
 }
 
-// Counts are numbers of tasks by state.
+// Counts are the numbers of tasks by state.
 type Counts struct {
 	Scheduled   int `json:"scheduled"`
 	Aggregating int `json:"aggregating"`
@@ -45,23 +46,23 @@ type Counts struct {
 	Completed   int `json:"completed"`
 }
 
-// Rate is how fast a queue moves.
+// Rate is the rate of a queue per second.
 type Rate struct {
 	Processed float64 `json:"processed_per_second"`
 	Failed    float64 `json:"failed_per_second"`
-	Backlog   float64 `json:"backlog_per_second" doc:"Change of the number of pending tasks."`
+	Backlog   float64 `json:"backlog_per_second" doc:"The change of the number of pending tasks."`
 }
 
-// Verdict is one sentence about the health of something.
+// Verdict is one finding about the health of the system.
 type Verdict struct {
 	Severity string `json:"severity" enum:"notice,warning,trouble"`
 	Kind     string `json:"kind"`
-	Queue    string `json:"queue" doc:"Empty if it is not about one queue."`
+	Queue    string `json:"queue" doc:"Empty if the finding is not about one queue."`
 	Text     string `json:"text"`
 	Hint     string `json:"hint"`
 }
 
-// QueueList are queues by name.
+// QueueList is a list of queues by name.
 type QueueList struct {
 	Items []*Queue   `json:"items"`
 	At    *time.Time `json:"at"`
@@ -74,7 +75,7 @@ func newVerdict(v poll.Verdict) Verdict {
 func newQueue(name string, info *asynq.QueueInfo, err error) *Queue {
 	q := &Queue{Queue: name, Health: []Verdict{}}
 	if err != nil {
-		q.Error = err.Error()
+		q.Error = show.RedisError(err)
 	}
 	if info != nil {
 		q.Paused, q.Size, q.Groups, q.MemoryBytes = info.Paused, info.Size, info.Groups, info.MemoryUsage
@@ -90,7 +91,7 @@ func newQueue(name string, info *asynq.QueueInfo, err error) *Queue {
 	return q
 }
 
-// addSeen adds to queues what only the poller knows.
+// addSeen adds the data of the poller to queues.
 func (a *api) addSeen(queues ...*Queue) {
 	s := a.latest()
 	if s == nil {
@@ -112,7 +113,7 @@ func (a *api) addSeen(queues ...*Queue) {
 	}
 }
 
-// row is what a filter of queues sees of one.
+// row returns the fields of a queue for filters.
 func (q *Queue) row() map[string]any {
 	row := map[string]any{
 		"queue": q.Queue, "paused": q.Paused, "size": q.Size, "groups": q.Groups, "memory_bytes": q.MemoryBytes,
@@ -183,19 +184,19 @@ func (c *call) theQueue() (*Queue, error) {
 	return q, nil
 }
 
-// QueuePatch says what to change of a queue.
+// QueuePatch is a change of a queue.
 type QueuePatch struct {
 	Paused *bool `json:"paused"`
 }
 
-// patchQueue pauses a queue, or lets it go on. A queue that is so already is left as it is.
+// patchQueue pauses or resumes a queue. It is idempotent.
 func (c *call) patchQueue() (any, error) {
 	var patch QueuePatch
 	if err := c.read(&patch); err != nil {
 		return nil, err
 	}
 	if patch.Paused == nil {
-		return nil, unprocessable("/paused", "say whether the queue is to be paused: true or false")
+		return nil, unprocessable("/paused", "required: true or false")
 	}
 	a, set := access.Action{Verb: access.QueueResume, Queue: c.queue()}, c.inspect().UnpauseQueue
 	if *patch.Paused {
@@ -211,7 +212,7 @@ func (c *call) patchQueue() (any, error) {
 	err = set(c.queue())
 	if err != nil {
 		if now, asked := c.theQueue(); asked == nil && now.Paused == *patch.Paused {
-			err = nil // somebody else was faster
+			err = nil // another request was faster
 		}
 	}
 	c.done(a, err)
@@ -236,14 +237,14 @@ func (c *call) deleteQueue() (any, error) {
 	return nil, err
 }
 
-// Day are the counters of a queue for one UTC day.
+// Day is the counters of a queue for one UTC day.
 type Day struct {
-	Date      string `json:"date" doc:"As 2006-01-02."`
-	Processed int    `json:"processed" doc:"Attempts that ended."`
+	Date      string `json:"date" doc:"Formatted as 2006-01-02."`
+	Processed int    `json:"processed" doc:"The number of finished attempts."`
 	Failed    int    `json:"failed"`
 }
 
-// Days are counters of a queue, today's first.
+// Days are the counters of a queue, newest first.
 type Days struct {
 	Queue string `json:"queue"`
 	Days  []Day  `json:"days"`
@@ -269,10 +270,10 @@ func (c *call) series() (any, error) {
 		return nil, err
 	}
 	if c.api.History == nil {
-		return nil, problemf(http.StatusServiceUnavailable, kindUnavailable, "this server keeps no series")
+		return nil, problemf(http.StatusServiceUnavailable, kindUnavailable, "this server does not record time series")
 	}
 	s := c.api.History(c.queue(), c.strs("metric"), time.Duration(c.num("span"))*time.Second)
-	if s == nil { // of a queue that the poller does not know, or not yet
+	if s == nil { // the poller does not have the queue, or not yet
 		if c.queue() != "" {
 			if _, err := c.theQueue(); err != nil {
 				return nil, err
@@ -286,13 +287,13 @@ func (c *call) series() (any, error) {
 // Group is a group of tasks that wait to be aggregated.
 type Group struct {
 	Group string `json:"group"`
-	Size  int    `json:"size" doc:"Tasks that wait; not those that are being aggregated right now."`
+	Size  int    `json:"size" doc:"The number of waiting tasks, without those being aggregated."`
 }
 
-// GroupList are groups by name.
+// GroupList is a list of groups by name.
 type GroupList struct {
 	Items []Group `json:"items"`
-	Total int     `json:"total" doc:"How many groups there are, before limit and offset."`
+	Total int     `json:"total" doc:"The number of all groups, regardless of limit and offset."`
 }
 
 func (c *call) listGroups() (any, error) {
@@ -300,6 +301,9 @@ func (c *call) listGroups() (any, error) {
 		return nil, err
 	}
 	groups, err := c.inspect().Groups(c.queue())
+	if err == nil && len(groups) == 0 {
+		_, err = c.inspect().WithMemorySamples(0).GetQueueInfo(c.queue()) // the queue may not exist
+	}
 	if err != nil {
 		return nil, err
 	}

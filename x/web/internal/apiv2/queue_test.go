@@ -9,7 +9,7 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 )
 
-// Each of many queues gets its own rate and verdicts, in a time that does not grow with the square of their number.
+// Each of many queues has its own rate and verdicts, in linear time.
 func TestManyQueues(t *testing.T) {
 	const n = 5000
 	snapshot := &poll.Snapshot{At: time.Now()}

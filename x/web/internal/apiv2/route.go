@@ -7,37 +7,37 @@ import (
 	"strings"
 )
 
-// route is one method of one resource: what handles it, and what the OpenAPI document says of it.
+// route is one method of one resource, with its handler and its documentation for OpenAPI.
 type route struct {
 	method string
 	path   string // below /api/v2; {name} is one segment, unescaped
 	id     string
 	tag    string
 	doc    string
-	params []param // of the query; those of the path follow from it
-	body   any     // a value of the type of the request's body
-	opt    bool    // the body may be left out
-	status int     // 0: 200, or 204 where out is nil
-	out    any     // a value of the type of the answer
+	params []param // of the query; path parameters follow from path
+	body   any     // a value of the type of the request body
+	opt    bool    // the body is optional
+	status int     // 0: 200, or 204 if out is nil
+	out    any     // a value of the type of the response body
 	handle func(*call) (any, error)
 
-	also     map[int]any // other successful answers
-	problems []int       // statuses of problems, besides those that all routes have
-	example  any         // of the body
+	also     map[int]any // other successful responses
+	problems []int       // statuses of problems, in addition to those of all routes
+	example  any         // of the request body
 }
 
-// param is a parameter of a query.
+// param is a query parameter.
 type param struct {
 	name     string
 	kind     string // string, integer, boolean
 	doc      string
-	list     bool // it may be given several times, or with commas
+	list     bool // it may be repeated, or contain commas
 	enum     []string
 	min, max int // of an integer
 	def      any
 }
 
-// segments splits an escaped path, and unescapes its parts. ok is false if one cannot be.
+// segments splits an escaped path and unescapes its parts. ok is false if a part is invalid.
 func segments(path string) (parts []string, ok bool) {
 	path = strings.TrimPrefix(path, "/")
 	if path == "" {
@@ -53,7 +53,7 @@ func segments(path string) (parts []string, ok bool) {
 	return parts, true
 }
 
-// find finds the route of a request, or the methods that its resource has.
+// find returns the route of a request, or else the methods that its resource supports.
 func (a *api) find(method, path string) (found *route, allowed []string, values map[string]string) {
 	parts, ok := segments(path)
 	if !ok {
@@ -82,7 +82,7 @@ func (a *api) find(method, path string) (found *route, allowed []string, values 
 	return nil, allowed, nil
 }
 
-// match reads the values of a path's segments.
+// match returns the values in a path.
 func (r *route) match(parts []string) (map[string]string, bool) {
 	pattern, _ := segments(r.path)
 	if len(pattern) != len(parts) {
@@ -109,7 +109,7 @@ func placeholder(segment string) (name string, ok bool) {
 	return strings.TrimSuffix(name, "}"), true
 }
 
-// link is the path of a resource, for Location.
+// link returns the path of a resource, for Location.
 func (a *api) link(parts ...string) string {
 	for i, p := range parts {
 		parts[i] = url.PathEscape(p)

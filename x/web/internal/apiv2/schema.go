@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// schemas makes JSON schemas of Go types: those of structs by name, for references.
+// schemas generates JSON schemas of Go types. Schemas of structs are stored by name, for
+// references.
 type schemas map[string]any
 
 type object = map[string]any
@@ -41,7 +42,7 @@ func (s schemas) of(t reflect.Type) object {
 	case reflect.Struct:
 		name := schemaName(t)
 		if s[name] == nil {
-			s[name] = object{} // against going round in circles
+			s[name] = object{} // prevents infinite recursion
 			s[name] = s.object(t)
 		}
 		return object{"$ref": "#/components/schemas/" + name}
@@ -50,7 +51,7 @@ func (s schemas) of(t reflect.Type) object {
 	}
 }
 
-// schemaName is the name of a type, without the package of a parameter of it.
+// schemaName returns the name of a type, without the package of its type parameter.
 func schemaName(t reflect.Type) string {
 	name, arg, generic := strings.Cut(t.Name(), "[")
 	if !generic {
@@ -59,7 +60,8 @@ func schemaName(t reflect.Type) string {
 	return strings.TrimSuffix(arg[strings.LastIndexByte(arg, '.')+1:], "]") + "s"
 }
 
-// nullable is the schema of an element or a field that is null where it is a nil pointer to a simple value.
+// nullable returns the schema of an element or a field, which may be null if it is a pointer to a
+// simple value.
 func (s schemas) nullable(t reflect.Type) object {
 	if t.Kind() == reflect.Pointer && t.Elem().Kind() != reflect.Struct {
 		inner := s.of(t.Elem())

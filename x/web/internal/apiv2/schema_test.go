@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// faults holds a value against a schema, as far as the document uses schemas.
+// faults validates a value against a schema, with the features of schemas that the document uses.
 func (s *site) faults(schema object, v any, at string) (faults []string) {
 	wrong := func(format string, args ...any) { faults = append(faults, at+": "+fmt.Sprintf(format, args...)) }
 	for keyword := range schema {

@@ -6,24 +6,25 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/filter"
 	"github.com/asynq-go/asynq/x/web/internal/search"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
-// TaskList is a part of what a search finds.
+// TaskList is a page of tasks.
 type TaskList struct {
 	Items    []*Task      `json:"items"`
-	Next     *string      `json:"next" doc:"The cursor of the next part; null where there is none. It goes on although items is empty: this call has looked at as many tasks as it may."`
-	Looked   int          `json:"looked" doc:"How many tasks were looked at for this part."`
-	Complete bool         `json:"complete" doc:"There is nothing behind this part."`
-	Errors   []QueueError `json:"errors" doc:"Queues that could not be searched."`
+	Next     *string      `json:"next" doc:"The cursor of the next page. null: there are no more tasks. A page may have a cursor and no items if the scan limit was reached."`
+	Scanned  int          `json:"looked" doc:"The number of tasks scanned for this page."`
+	Complete bool         `json:"complete" doc:"This is the last page."`
+	Errors   []QueueError `json:"errors" doc:"The queues that could not be read."`
 }
 
-// QueueError says that a queue could not be asked.
+// QueueError is the error of a queue that could not be read.
 type QueueError struct {
 	Queue  string `json:"queue"`
 	Detail string `json:"detail"`
 }
 
-// search reads the parameters filter, queue, state and group.
+// search parses the parameters filter, queue, state and group.
 func (c *call) search() (*search.Search, error) {
 	s := &search.Search{States: filter.AllStates, Seen: c.api.Redact.Task}
 	var err error
@@ -46,7 +47,7 @@ func (c *call) search() (*search.Search, error) {
 	if slices.ContainsFunc(c.route.params, func(p param) bool { return p.name == "group" }) {
 		if s.Group = c.query.Get("group"); s.Group != "" {
 			if c.has("state") && !slices.Equal(s.States, []asynq.TaskState{asynq.TaskStateAggregating}) {
-				return nil, badParam("group", "only aggregating tasks are in a group: leave state out")
+				return nil, badParam("group", "only aggregating tasks have a group: omit state")
 			}
 			s.States = []asynq.TaskState{asynq.TaskStateAggregating}
 		}
@@ -67,7 +68,7 @@ func (c *call) listTasks() (any, error) {
 		return nil, err
 	}
 	list := TaskList{Items: []*Task{}}
-	most := search.Bounds{Found: c.num("limit"), Looked: c.num("max_scan")}
+	most := search.Bounds{Found: c.num("limit"), Scanned: c.num("max_scan")}
 	part, err := s.Each(c.r.Context(), c.api.Inspector, c.query.Get("cursor"), most, func(t *asynq.TaskInfo) {
 		list.Items = append(list.Items, c.newTask(t, true))
 	})
@@ -77,18 +78,18 @@ func (c *call) listTasks() (any, error) {
 	if c.queue() != "" && len(part.Errors) > 0 {
 		return nil, part.Errors[0].Err
 	}
-	list.Looked, list.Complete, list.Errors = part.Looked, part.Next == "", queueErrors(part)
+	list.Scanned, list.Complete, list.Errors = part.Scanned, part.Next == "", queueErrors(part)
 	if part.Next != "" {
 		list.Next = &part.Next
 	}
 	return list, nil
 }
 
-// queueErrors are the queues that could not be searched.
+// queueErrors returns the queues that could not be searched.
 func queueErrors(part *search.Part) []QueueError {
 	list := make([]QueueError, len(part.Errors))
 	for n, e := range part.Errors {
-		list[n] = QueueError{e.Queue, e.Err.Error()}
+		list[n] = QueueError{e.Queue, show.RedisError(e.Err)}
 	}
 	return list
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/redact"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
 // Server is a running server.
@@ -16,19 +17,21 @@ type Server struct {
 	Host           string         `json:"host"`
 	PID            int            `json:"pid"`
 	Concurrency    int            `json:"concurrency"`
-	Busy           int            `json:"busy" doc:"How many tasks it processes."`
-	Queues         map[string]int `json:"queues" doc:"With their priorities."`
+	Busy           int            `json:"busy" doc:"The number of tasks that it is processing."`
+	Queues         map[string]int `json:"queues" doc:"The queues with their priorities."`
 	StrictPriority bool           `json:"strict_priority"`
 	Status         string         `json:"status"`
 	StartedAt      *time.Time     `json:"started_at"`
+	Worker         string         `json:"worker" doc:"The name of a worker that polls for tasks, such as a worker of the queue service. Empty for a server."`
+	LastPollAt     *time.Time     `json:"last_poll_at" doc:"The time of the last poll of the worker. null for a server."`
 }
 
-// ServerList are the running servers, the oldest first.
+// ServerList is the running servers and the polling workers, oldest first.
 type ServerList struct {
 	Items []*Server `json:"items"`
 }
 
-// Worker is what a server tells of a task that it processes.
+// Worker is a task that a server is processing.
 type Worker struct {
 	Server    string     `json:"server"`
 	Host      string     `json:"host"`
@@ -40,7 +43,7 @@ type Worker struct {
 	Deadline  *time.Time `json:"deadline"`
 }
 
-// WorkerList is what all servers process.
+// WorkerList is the tasks that all servers are processing.
 type WorkerList struct {
 	Items []*Worker `json:"items"`
 }
@@ -49,7 +52,7 @@ func newWorker(s *asynq.ServerInfo, w *asynq.WorkerInfo) *Worker {
 	return &Worker{s.ID, s.Host, s.PID, w.Queue, w.TaskID, w.TaskType, timeOf(w.Started), timeOf(w.Deadline)}
 }
 
-// workerOf is who works on a task, as the poller has seen it.
+// workerOf returns the worker of a task, as last seen by the poller.
 func (a *api) workerOf(queue, id string) *Worker {
 	s := a.latest()
 	if s == nil {
@@ -80,7 +83,8 @@ func (c *call) listServers() (any, error) {
 			queues = map[string]int{}
 		}
 		out.Items = append(out.Items, &Server{
-			s.ID, s.Host, s.PID, s.Concurrency, len(s.ActiveWorkers), queues, s.StrictPriority, s.Status, timeOf(s.Started),
+			s.ID, s.Host, s.PID, s.Concurrency, len(s.ActiveWorkers), queues, s.StrictPriority, s.Status, timeOf(s.Started), s.Worker,
+			timeOf(s.LastPoll),
 		})
 	}
 	return out, nil
@@ -109,30 +113,30 @@ func (c *call) listWorkers() (any, error) {
 // Schedule is a periodic task.
 type Schedule struct {
 	ID      string     `json:"id"`
-	Spec    string     `json:"spec" doc:"When it is enqueued."`
+	Spec    string     `json:"spec" doc:"The cron spec or interval."`
 	Type    string     `json:"type"`
 	Payload *Value     `json:"payload"`
 	Queue   string     `json:"queue"`
-	Options []string   `json:"options" doc:"As Go source."`
+	Options []string   `json:"options" doc:"Formatted as Go source."`
 	NextAt  *time.Time `json:"next_at"`
 	PrevAt  *time.Time `json:"prev_at"`
 }
 
-// ScheduleList are the entries of all running schedulers.
+// ScheduleList is the entries of all running schedulers.
 type ScheduleList struct {
 	Items []*Schedule `json:"items"`
 }
 
-// ScheduleEvent tells that a periodic task was enqueued.
+// ScheduleEvent is a run of a periodic task.
 type ScheduleEvent struct {
 	TaskID     string     `json:"task_id"`
 	EnqueuedAt *time.Time `json:"enqueued_at"`
 }
 
-// ScheduleEvents are the last times that an entry was enqueued, the newest first.
+// ScheduleEvents is the last runs of an entry, newest first.
 type ScheduleEvents struct {
 	Items []ScheduleEvent `json:"items"`
-	More  bool            `json:"more" doc:"There is a next page."`
+	More  bool            `json:"more" doc:"true: there is a next page."`
 }
 
 func (c *call) listSchedules() (any, error) {
@@ -201,7 +205,7 @@ func (c *call) runSchedule() (any, error) {
 	return c.showTask(info), nil
 }
 
-// Redis is what Redis tells of itself; what it does not tell is 0 or empty.
+// Redis is the state of Redis from INFO. Fields that are not reported are 0 or empty.
 type Redis struct {
 	Version              string  `json:"version"`
 	Mode                 string  `json:"mode"`
@@ -217,9 +221,9 @@ type Redis struct {
 	Keys                 int64   `json:"keys"`
 }
 
-// unseen is the problem where the poller has not seen anything yet.
+// unseen returns the problem of a poller without any snapshot.
 func unseen() error {
-	return problemf(503, kindUnavailable, "nothing is known of Redis yet: try again in a few seconds")
+	return problemf(503, kindUnavailable, "no data from Redis yet: try again in a few seconds")
 }
 
 func (c *call) getRedis() (any, error) {
@@ -231,7 +235,7 @@ func (c *call) getRedis() (any, error) {
 		return nil, unseen()
 	}
 	r := s.Redis
-	if err := cmp.Or(s.Err, s.Problems.Redis); err != nil && len(r.Nodes) == 0 { // nor has it ever answered: there is nothing of before
+	if err := cmp.Or(s.Err, s.Problems.Redis); err != nil && len(r.Nodes) == 0 { // no data from earlier polls either
 		return nil, err
 	}
 	return Redis{
@@ -240,11 +244,11 @@ func (c *call) getRedis() (any, error) {
 	}, nil
 }
 
-// Health is how all of it is.
+// Health is the health of the system.
 type Health struct {
-	Status   string     `json:"status" enum:"ok,notice,warning,trouble" doc:"The worst of the verdicts."`
-	Redis    string     `json:"redis" doc:"ok, or why it could not be asked."`
-	At       *time.Time `json:"at" doc:"When Redis was asked."`
+	Status   string     `json:"status" enum:"ok,notice,warning,trouble" doc:"The worst severity of the findings."`
+	Redis    string     `json:"redis" doc:"ok, or the reason why Redis is unavailable."`
+	At       *time.Time `json:"at" doc:"The time at which Redis was last read."`
 	Verdicts []Verdict  `json:"verdicts"`
 }
 
@@ -256,7 +260,7 @@ func (c *call) getHealth() (any, error) {
 	s := c.api.latest()
 	if s == nil {
 		if err := c.api.Client.Ping(); err != nil {
-			out.Status, out.Redis = "trouble", err.Error()
+			out.Status, out.Redis = "trouble", show.RedisError(err)
 		}
 		out.At = timeOf(time.Now())
 		return out, nil
@@ -273,16 +277,16 @@ func (c *call) getHealth() (any, error) {
 		}
 	}
 	if s.Err != nil {
-		out.Status, out.Redis = "trouble", s.Err.Error()
+		out.Status, out.Redis = "trouble", show.RedisError(s.Err)
 	}
 	return out, nil
 }
 
-// Whoami is the user, and what this server is.
+// Whoami is the user and this server.
 type Whoami struct {
-	User     string `json:"user" doc:"Empty if nobody has logged in."`
+	User     string `json:"user" doc:"Empty if no user is logged in."`
 	Role     string `json:"role" enum:"none,viewer,operator,admin"`
-	ReadOnly bool   `json:"read_only" doc:"This server changes nothing, whoever asks."`
+	ReadOnly bool   `json:"read_only" doc:"true: this server rejects all changes."`
 	Version  string `json:"version"`
 }
 
@@ -309,11 +313,11 @@ func (c *call) whoami() (any, error) {
 	return out, nil
 }
 
-// Index is the entrance of the API.
+// Index is the entry point of the API.
 type Index struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	OpenAPI string `json:"openapi" doc:"Where the OpenAPI document is."`
+	OpenAPI string `json:"openapi" doc:"The URL of the OpenAPI document."`
 }
 
 func (c *call) index() (any, error) {

@@ -23,7 +23,7 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 )
 
-// gate lets everything in but what refuse says, and remembers what was done.
+// gate permits everything except the actions for which refuse returns true, and records changes.
 type gate struct {
 	mu     sync.Mutex
 	refuse access.Verb
@@ -55,7 +55,7 @@ func (g *gate) Done(_ *http.Request, a access.Action, err error) {
 	}
 }
 
-// last is what was done last.
+// last returns the last recorded change.
 func (g *gate) last() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,7 +65,7 @@ func (g *gate) last() string {
 	return g.log[len(g.log)-1]
 }
 
-// poller is one whose snapshot is set by hand.
+// poller returns a snapshot set by the test.
 type poller struct {
 	snapshot *poll.Snapshot
 	wakes    int
@@ -82,7 +82,7 @@ type site struct {
 	inspector *asynq.Inspector
 	gate      *gate
 	api       *api
-	doc       object // the OpenAPI document, as it is served
+	doc       object // the served OpenAPI document
 }
 
 func newSite(t *testing.T, configure func(*Config)) *site {
@@ -112,7 +112,7 @@ func newSite(t *testing.T, configure func(*Config)) *site {
 	return s
 }
 
-// reply is an answer, whose body was held against the schema of its route.
+// reply is a response whose body was validated by the schema of its route.
 type reply struct {
 	t      *testing.T
 	status int
@@ -120,7 +120,7 @@ type reply struct {
 	body   []byte
 }
 
-// send sends a request. Headers are given as "Name: value".
+// send sends a request. Headers have the form "Name: value".
 func (s *site) send(method, path, body string, headers ...string) *reply {
 	s.t.Helper()
 	r := httptest.NewRequest(method, prefix+path, strings.NewReader(body))
@@ -143,7 +143,7 @@ func (s *site) get(path string) *reply {
 	return s.send(http.MethodGet, path, "")
 }
 
-// want sends a request that must have this status.
+// want sends a request and checks its status.
 func (s *site) want(status int, method, path, body string, headers ...string) *reply {
 	s.t.Helper()
 	r := s.send(method, path, body, headers...)
@@ -161,7 +161,7 @@ func (r *reply) into(v any) {
 	}
 }
 
-// conforms holds an answer against the document.
+// conforms validates a response by the document.
 func (s *site) conforms(method, path string, got *reply) {
 	s.t.Helper()
 	below, _ := strings.CutPrefix(path, prefix+"/")
@@ -213,7 +213,7 @@ func (s *site) fits(schema object, body []byte, what string) {
 	}
 }
 
-// enqueue makes a task.
+// enqueue enqueues a task.
 func (s *site) enqueue(typename, payload string, opts ...asynq.Option) *asynq.TaskInfo {
 	s.t.Helper()
 	info, err := s.client.Enqueue(asynq.NewTask(typename, []byte(payload)), opts...)

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// strict refuses what encoding/json lets pass: fields of a body that do not exist, whose names differ from a field's in case, and names
-// that are there twice, of which the last would count. The body has been decoded into a value of type t. What is handed on as it is,
-// such as a payload, may hold anything.
+// strict rejects bodies that encoding/json accepts: with unknown fields, with field names that
+// differ in case, and with duplicate names, of which the last would count. The body was decoded
+// into a value of type t. Raw values, such as a payload, may contain anything.
 func strict(body string, t reflect.Type) error {
 	return strictValue(json.NewDecoder(strings.NewReader(body)), t, "")
 }
@@ -39,7 +39,7 @@ func strictValue(d *json.Decoder, t reflect.Type, pointer string) error {
 		return err
 	case json.Delim('{'):
 		return strictObject(d, t, pointer)
-	default: // null, or a text, such as that of a time
+	default: // null, or a string, such as a time
 		return nil
 	}
 }
@@ -62,10 +62,10 @@ func strictObject(d *json.Decoder, t reflect.Type, pointer string) error {
 		case t.Kind() == reflect.Map:
 			field = t.Elem()
 		case !known:
-			return unprocessable(at, "there is no field %q", name)
+			return unprocessable(at, "unknown field %q", name)
 		}
 		if seen[name] {
-			return unprocessable(at, "it is there twice: send it once")
+			return unprocessable(at, "duplicate field")
 		}
 		seen[name] = true
 		if err := strictValue(d, field, at); err != nil {
@@ -76,7 +76,7 @@ func strictObject(d *json.Decoder, t reflect.Type, pointer string) error {
 	return err
 }
 
-// fieldsOf adds the fields of a struct by their names in JSON, with those of the structs that are embedded in it.
+// fieldsOf adds the fields of a struct by their JSON names, including those of embedded structs.
 func fieldsOf(t reflect.Type, into map[string]reflect.Type) {
 	for i := range t.NumField() {
 		f := t.Field(i)

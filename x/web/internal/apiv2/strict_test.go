@@ -2,7 +2,7 @@ package apiv2
 
 import "testing"
 
-// What would be overlooked or taken for something else is refused; what is inside of payloads is nobody's business.
+// Ambiguous bodies are rejected; the content of payloads is arbitrary.
 func TestBodiesAreStrict(t *testing.T) {
 	s := newSite(t, nil)
 	for body, pointer := range map[string]string{

@@ -10,31 +10,31 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 )
 
-// Parameters that several routes have.
+// Parameters of several routes.
 var (
-	filterParam = param{name: "filter", kind: "string", doc: "Which tasks are meant, in the filter language: `type:email:* error:\"timed out\" age>10m`."}
-	queueParam  = param{name: "queue", kind: "string", list: true, doc: "Only these queues; it may be given several times."}
-	stateParam  = param{name: "state", kind: "string", list: true, enum: filter.States(), doc: "Only these states."}
+	filterParam = param{name: "filter", kind: "string", doc: "A filter for the tasks, in the filter language: `type:email:* error:\"timed out\" age>10m`."}
+	queueParam  = param{name: "queue", kind: "string", list: true, doc: "Only these queues. May be repeated."}
+	stateParam  = param{name: "state", kind: "string", list: true, enum: filter.States(), doc: "Only these states. May be repeated."}
 	groupParam  = param{name: "group", kind: "string", doc: "Only the aggregating tasks of this group."}
-	cursorParam = param{name: "cursor", kind: "string", doc: "`next` of the part before."}
-	limitParam  = param{name: "limit", kind: "integer", min: 1, max: 500, def: 50, doc: "How many items to return at most."}
-	scanParam   = param{name: "max_scan", kind: "integer", min: 1, max: 100_000, def: 10_000, doc: "How many tasks to look at at most."}
-	asParam     = param{name: "payload", kind: "string", enum: []string{asFits, asBase64, asNone}, def: asFits, doc: "How to show payloads and results: as fits them, always in base64, or not at all."}
+	cursorParam = param{name: "cursor", kind: "string", doc: "The `next` field of the previous page."}
+	limitParam  = param{name: "limit", kind: "integer", min: 1, max: 500, def: 50, doc: "The maximum number of items to return."}
+	scanParam   = param{name: "max_scan", kind: "integer", min: 1, max: 100_000, def: 10_000, doc: "The maximum number of tasks to scan."}
+	asParam     = param{name: "payload", kind: "string", enum: []string{asFits, asBase64, asNone}, def: asFits, doc: "The encoding of payloads and results: chosen by content, always base64, or omitted."}
 )
 
 func sizeParam(def, most int) param {
-	return param{name: "payload_limit", kind: "integer", max: most, def: def, doc: "How many bytes of each payload and result to return."}
+	return param{name: "payload_limit", kind: "integer", max: most, def: def, doc: "The maximum number of bytes of each payload and result to return."}
 }
 
 const taskPath = "/queues/{queue}/tasks/{id}"
 
-// table lists the routes. The OpenAPI document has them in this order.
+// table lists the routes, in the order of the OpenAPI document.
 func (a *api) table() []*route {
 	listed := []param{filterParam, stateParam, groupParam, cursorParam, limitParam, scanParam, asParam, sizeParam(listedPayload, 64<<10)}
 	everywhere := append([]param{queueParam}, listed...)
 	counted := []param{filterParam, queueParam, stateParam, {
 		name: "max_scan", kind: "integer", min: 1, max: 1_000_000, def: 20_000,
-		doc: "How many tasks to look at at most: small queues are looked at whole, and large ones to the same depth.",
+		doc: "The maximum number of tasks to scan. Small queues are scanned completely, large ones to the same depth.",
 	}}
 	failed := slices.Clone(counted)
 	failed[2].enum = []string{asynq.TaskStateRetry.String(), asynq.TaskStateArchived.String()}
@@ -43,99 +43,100 @@ func (a *api) table() []*route {
 		{method: "GET", path: "/queues", id: "listQueues", tag: "Queues", doc: "Lists all queues, with their counts, rates and health.",
 			params: []param{{name: "filter", kind: "string", doc: "A filter over the fields of the queues: `queue:mail:* pending>100 -paused:true`."}},
 			out:    &QueueList{}, handle: (*call).listQueues, problems: []int{503}},
-		{method: "GET", path: "/queues/{queue}", id: "getQueue", tag: "Queues", doc: "Tells the state of a queue, as it is now.",
+		{method: "GET", path: "/queues/{queue}", id: "getQueue", tag: "Queues", doc: "Returns the current state of a queue.",
 			out: &Queue{}, handle: (*call).getQueue, problems: []int{404, 503}},
-		{method: "PATCH", path: "/queues/{queue}", id: "patchQueue", tag: "Queues", doc: "Pauses a queue, or lets it go on. It may be repeated.",
+		{method: "PATCH", path: "/queues/{queue}", id: "patchQueue", tag: "Queues", doc: "Pauses or resumes a queue. The request is idempotent.",
 			body: &QueuePatch{}, example: json.RawMessage(`{"paused":true}`), out: &Queue{}, handle: (*call).patchQueue, problems: []int{404, 422, 503}},
-		{method: "DELETE", path: "/queues/{queue}", id: "deleteQueue", tag: "Queues", doc: "Deletes a queue that is empty, or any with force, unless one of its tasks is active.",
-			params: []param{{name: "force", kind: "boolean", doc: "Delete its tasks, too."}}, handle: (*call).deleteQueue, problems: []int{404, 409, 503}},
-		{method: "GET", path: "/queues/{queue}/history", id: "queueHistory", tag: "Queues", doc: "Tells how many attempts ended on each of the last days.",
-			params: []param{{name: "days", kind: "integer", min: 1, max: 90, def: 7, doc: "How many UTC days."}},
+		{method: "DELETE", path: "/queues/{queue}", id: "deleteQueue", tag: "Queues", doc: "Deletes an empty queue or, with force, a queue and its tasks. It fails if a task is active.",
+			params: []param{{name: "force", kind: "boolean", doc: "Also delete the tasks of the queue."}}, handle: (*call).deleteQueue, problems: []int{404, 409, 503}},
+		{method: "GET", path: "/queues/{queue}/history", id: "queueHistory", tag: "Queues", doc: "Returns the number of finished attempts for each of the last days.",
+			params: []param{{name: "days", kind: "integer", min: 1, max: 90, def: 7, doc: "The number of UTC days."}},
 			out:    &Days{}, handle: (*call).queueHistory, problems: []int{404, 503}},
-		{method: "GET", path: "/queues/{queue}/series", id: "queueSeries", tag: "Queues", doc: "Tells how numbers of a queue have changed since this server started. They are empty for a queue that is new, and for those beyond the first 1,000.",
+		{method: "GET", path: "/queues/{queue}/series", id: "queueSeries", tag: "Queues", doc: "Returns time series of a queue, recorded since this server started. They are empty for a new queue, and for queues beyond the first 1,000.",
 			params: seriesParams(), out: &Series{}, handle: (*call).series, problems: []int{404, 503}},
-		{method: "GET", path: "/series", id: "series", tag: "Queues", doc: "Tells how the numbers of all queues together have changed since this server started. The latency is the longest of queues that are not paused.",
+		{method: "GET", path: "/series", id: "series", tag: "Queues", doc: "Returns time series of all queues combined, recorded since this server started. The latency is the maximum over all queues that are not paused.",
 			params: seriesParams(), out: &Series{}, handle: (*call).series, problems: []int{404, 503}},
 		{method: "GET", path: "/queues/{queue}/groups", id: "listGroups", tag: "Queues", doc: "Lists the groups of a queue, by name.",
-			params: []param{limitParam, {name: "offset", kind: "integer", max: 1 << 30, def: 0, doc: "How many to pass over."}},
+			params: []param{limitParam, {name: "offset", kind: "integer", max: 1 << 30, def: 0, doc: "The number of groups to skip."}},
 			out:    &GroupList{}, handle: (*call).listGroups, problems: []int{404, 503}},
 
-		{method: "GET", path: "/tasks", id: "searchTasks", tag: "Tasks", doc: "Searches through all queues and states. Each call looks at no more than max_scan tasks; follow next until it is null.",
+		{method: "GET", path: "/tasks", id: "searchTasks", tag: "Tasks", doc: "Searches all queues and states. Each call scans at most max_scan tasks. Follow next until it is null.",
 			params: everywhere, out: &TaskList{}, handle: (*call).listTasks, problems: []int{503}},
 		{method: "POST", path: "/tasks", id: "enqueueTask", tag: "Tasks", doc: "Enqueues a task.",
 			body: &NewTask{}, example: json.RawMessage(`{"type":"email:welcome","queue":"mail","payload":{"encoding":"json","value":{"user_id":42}},"max_retry":3,"process_in_seconds":60}`),
 			status: 201, out: &Task{}, handle: (*call).enqueue, problems: []int{409, 422, 503}},
-		{method: "POST", path: "/tasks:batch", id: "enqueueTasks", tag: "Tasks", doc: "Enqueues up to 1,000 tasks. It is no transaction: each has its own result.",
+		{method: "POST", path: "/tasks:batch", id: "enqueueTasks", tag: "Tasks", doc: "Enqueues up to 1,000 tasks. The batch is not a transaction: each task has its own result.",
 			body: &Batch{}, example: json.RawMessage(`{"tasks":[{"type":"email:welcome","payload":{"value":{"user_id":1}}},{"type":"email:welcome","payload":{"value":{"user_id":2}}}]}`),
 			out: &BatchResult{}, handle: (*call).enqueueBatch, problems: []int{422}},
-		{method: "GET", path: "/queues/{queue}/tasks", id: "listTasks", tag: "Tasks", doc: "Lists the tasks of a queue, state by state: scheduled and retry by their time, aggregating by when they came, others the latest first.",
+		{method: "GET", path: "/queues/{queue}/tasks", id: "listTasks", tag: "Tasks", doc: "Lists the tasks of a queue, state by state: scheduled and retry tasks by the time of their next attempt, aggregating tasks by the time of their enqueueing, other tasks newest first.",
 			params: listed, out: &TaskList{}, handle: (*call).listTasks, problems: []int{404, 503}},
-		{method: "GET", path: taskPath, id: "getTask", tag: "Tasks", doc: "Tells all of a task.",
+		{method: "GET", path: taskPath, id: "getTask", tag: "Tasks", doc: "Returns all details of a task.",
 			params: shown, out: &Task{}, handle: (*call).getTask, problems: []int{404, 503}},
-		{method: "PATCH", path: taskPath, id: "patchTask", tag: "Tasks", doc: "Changes the payload of a scheduled task, or when a task is processed. With If-Match it is refused if the task has changed since. The payload is compared in the same moment as it is replaced, all else right before.",
+		{method: "PATCH", path: taskPath, id: "patchTask", tag: "Tasks", doc: "Changes the payload of a scheduled task, or the time at which a task is processed. With If-Match, the request fails if the task has changed. The payload is compared and replaced atomically; everything else is compared just before the change.",
 			params: shown, body: &TaskPatch{}, example: json.RawMessage(`{"payload":{"value":{"user_id":43}},"next_process_at":"2030-01-01T00:00:00Z"}`),
 			out: &Task{}, handle: (*call).patchTask, problems: []int{404, 409, 412, 422, 503}},
 		{method: "DELETE", path: taskPath, id: "deleteTask", tag: "Tasks", doc: "Deletes a task that is not active.",
 			handle: change(access.TaskDelete, (*asynq.Inspector).DeleteTask), problems: []int{404, 409, 412, 503}},
-		{method: "POST", path: taskPath + "/run", id: "runTask", tag: "Tasks", doc: "Has a task run now that waits, is archived or completed.",
+		{method: "POST", path: taskPath + "/run", id: "runTask", tag: "Tasks", doc: "Moves a waiting, archived or completed task to pending.",
 			out: &Task{}, handle: change(access.TaskRun, (*asynq.Inspector).RunTask), problems: []int{404, 409, 412, 503}},
-		{method: "POST", path: taskPath + "/archive", id: "archiveTask", tag: "Tasks", doc: "Moves a task to the archive that is pending or waits.",
-			out: &Task{}, handle: change(access.TaskArchive, (*asynq.Inspector).ArchiveTask), problems: []int{404, 409, 412, 503}},
-		{method: "POST", path: taskPath + "/cancel", id: "cancelTask", tag: "Tasks", doc: "Asks the servers to cancel an active task. The answer does not wait for that.",
+		{method: "POST", path: taskPath + "/archive", id: "archiveTask", tag: "Tasks", doc: "Archives a pending, scheduled, retry or aggregating task.",
+			params: []param{{name: "discard_oldest", kind: "boolean", doc: "Delete the oldest archived task if the archive is full. If false, the request then fails with archive-full."}},
+			out:    &Task{}, handle: (*call).archiveTask, problems: []int{404, 409, 412, 503}},
+		{method: "POST", path: taskPath + "/cancel", id: "cancelTask", tag: "Tasks", doc: "Requests the cancellation of an active task. The response does not wait for the task to end.",
 			body: &CancelRequest{}, opt: true, example: json.RawMessage(`{"then":"archive"}`), status: 202,
 			out: &Task{}, handle: (*call).cancelTask, problems: []int{404, 409, 412, 422, 503}},
-		{method: "POST", path: taskPath + "/clone", id: "cloneTask", tag: "Tasks", doc: "Enqueues a new task with the type, payload, headers and options of this one, but for those in the body.",
+		{method: "POST", path: taskPath + "/clone", id: "cloneTask", tag: "Tasks", doc: "Enqueues a new task with the type, payload, headers and options of this task. Options in the body take precedence.",
 			body: &Options{}, opt: true, example: json.RawMessage(`{"queue":"low"}`), status: 201,
 			out: &Task{}, handle: (*call).cloneTask, problems: []int{404, 409, 422, 503}},
-		{method: "GET", path: "/errors", id: "listErrors", tag: "Tasks", doc: "Groups the tasks that wait for a retry or are archived by their types and by what their errors have in common.",
+		{method: "GET", path: "/errors", id: "listErrors", tag: "Tasks", doc: "Groups retry and archived tasks by type and by kind of error.",
 			params: failed, out: &Grouped[ErrorGroup]{}, handle: (*call).listErrors, problems: []int{503}},
 		{method: "GET", path: "/types", id: "listTypes", tag: "Tasks", doc: "Counts tasks by type and state.",
 			params: counted, out: &Grouped[TypeGroup]{}, handle: (*call).listTypes, problems: []int{503}},
 
-		{method: "GET", path: "/operations", id: "listOperations", tag: "Operations", doc: "Lists operations, the newest first. Those that have ended are forgotten after an hour.",
-			params: []param{{name: "status", kind: "string", list: true, enum: []string{"waiting", "running", "done", "failed", "canceled"}, doc: "Only these."}},
+		{method: "GET", path: "/operations", id: "listOperations", tag: "Operations", doc: "Lists operations, newest first. Finished operations are removed after an hour.",
+			params: []param{{name: "status", kind: "string", list: true, enum: []string{"waiting", "running", "done", "failed", "canceled"}, doc: "Only operations with these statuses."}},
 			out:    &OperationList{}, handle: (*call).listOperations},
 		{method: "POST", path: "/operations", id: "startOperation", tag: "Operations", doc: "Changes many tasks in the background, or counts them with dry_run.",
 			body: &OperationRequest{}, example: json.RawMessage(`{"kind":"run","queue":"mail","state":"archived","filter":"error:\"timed out\"","dry_run":true}`),
-			status: 202, out: &Operation{}, also: map[int]any{200: &OperationCount{}}, handle: (*call).startOperation, problems: []int{404, 422, 503}},
-		{method: "GET", path: "/operations/{id}", id: "getOperation", tag: "Operations", doc: "Tells how far an operation has come.",
-			params: []param{{name: "wait", kind: "integer", max: 30, def: 0, doc: "Wait for its end, for so many seconds at most."}},
+			status: 202, out: &Operation{}, also: map[int]any{200: &OperationCount{}}, handle: (*call).startOperation, problems: []int{404, 409, 422, 503}},
+		{method: "GET", path: "/operations/{id}", id: "getOperation", tag: "Operations", doc: "Returns the progress of an operation.",
+			params: []param{{name: "wait", kind: "integer", max: 30, def: 0, doc: "Wait up to this many seconds for the operation to finish."}},
 			out:    &Operation{}, handle: (*call).getOperation, problems: []int{404}},
-		{method: "DELETE", path: "/operations/{id}", id: "cancelOperation", tag: "Operations", doc: "Ends an operation soon. What it has changed stays changed.",
+		{method: "DELETE", path: "/operations/{id}", id: "cancelOperation", tag: "Operations", doc: "Cancels an operation. Changes that it has made are kept.",
 			status: 202, out: &Operation{}, handle: (*call).cancelOperation, problems: []int{404}},
 
-		{method: "GET", path: "/servers", id: "listServers", tag: "Servers", doc: "Lists the running servers, the oldest first.",
+		{method: "GET", path: "/servers", id: "listServers", tag: "Servers", doc: "Lists the running servers, oldest first.",
 			out: &ServerList{}, handle: (*call).listServers, problems: []int{503}},
-		{method: "GET", path: "/workers", id: "listWorkers", tag: "Servers", doc: "Lists what the servers process.",
-			params: []param{{name: "queue", kind: "string", doc: "Only tasks of this queue."}, {name: "server", kind: "string", doc: "Only those of this server."}},
+		{method: "GET", path: "/workers", id: "listWorkers", tag: "Servers", doc: "Lists the tasks that servers are processing.",
+			params: []param{{name: "queue", kind: "string", doc: "Only tasks of this queue."}, {name: "server", kind: "string", doc: "Only tasks of the server with this ID."}},
 			out:    &WorkerList{}, handle: (*call).listWorkers, problems: []int{503}},
 		{method: "GET", path: "/schedules", id: "listSchedules", tag: "Schedules", doc: "Lists the entries of all running schedulers.",
 			out: &ScheduleList{}, handle: (*call).listSchedules, problems: []int{503}},
-		{method: "GET", path: "/schedules/{id}/history", id: "scheduleHistory", tag: "Schedules", doc: "Lists when an entry was enqueued, the newest first. Of each the last 1,000 times are kept; that of an unknown one is empty.",
-			params: []param{{name: "page", kind: "integer", min: 1, max: 1000, def: 1, doc: "The first is 1."}, limitParam},
+		{method: "GET", path: "/schedules/{id}/history", id: "scheduleHistory", tag: "Schedules", doc: "Lists the runs of an entry, newest first. The last 1,000 runs of each entry are kept. The list of an unknown entry is empty.",
+			params: []param{{name: "page", kind: "integer", min: 1, max: 1000, def: 1, doc: "The page number. The first page is 1."}, limitParam},
 			out:    &ScheduleEvents{}, handle: (*call).scheduleHistory, problems: []int{503}},
-		{method: "POST", path: "/schedules/{id}/run", id: "runSchedule", tag: "Schedules", doc: "Enqueues the task of an entry now. Its own times stay as they are.",
+		{method: "POST", path: "/schedules/{id}/run", id: "runSchedule", tag: "Schedules", doc: "Enqueues the task of an entry now. The schedule of the entry does not change.",
 			status: 201, out: &Task{}, handle: (*call).runSchedule, problems: []int{404, 409, 422, 503}},
 
-		{method: "GET", path: "/redis", id: "getRedis", tag: "System", doc: "Tells what Redis tells of itself.",
+		{method: "GET", path: "/redis", id: "getRedis", tag: "System", doc: "Returns the state of Redis, from INFO.",
 			out: &Redis{}, handle: (*call).getRedis, problems: []int{503}},
-		{method: "GET", path: "/health", id: "getHealth", tag: "System", doc: "Tells how all of it is, in sentences. The status code is 200, whatever they say.",
+		{method: "GET", path: "/health", id: "getHealth", tag: "System", doc: "Returns the health of the queues, servers, schedulers and Redis as a list of findings. The status code is always 200.",
 			out: &Health{}, handle: (*call).getHealth},
-		{method: "GET", path: "/whoami", id: "whoami", tag: "System", doc: "Tells who asks, and what that user may do.",
+		{method: "GET", path: "/whoami", id: "whoami", tag: "System", doc: "Returns the user of the request and the user's permissions.",
 			out: &Whoami{}, handle: (*call).whoami},
-		{method: "GET", path: "/openapi.json", id: "openapi", tag: "System", doc: "The OpenAPI document of this API.",
+		{method: "GET", path: "/openapi.json", id: "openapi", tag: "System", doc: "Returns the OpenAPI document of this API.",
 			out: map[string]any{}, handle: (*call).document},
-		{method: "GET", path: "/openapi.yaml", id: "openapiYAML", tag: "System", doc: "The same, for tools that want YAML: all JSON is YAML.",
+		{method: "GET", path: "/openapi.yaml", id: "openapiYAML", tag: "System", doc: "Returns the OpenAPI document as YAML. JSON is a subset of YAML, so the content is the same.",
 			out: map[string]any{}, handle: (*call).documentYAML},
-		{method: "GET", path: "/", id: "index", tag: "System", doc: "The entrance.", out: &Index{}, handle: (*call).index},
+		{method: "GET", path: "/", id: "index", tag: "System", doc: "Returns the version of the API and the URL of the OpenAPI document.", out: &Index{}, handle: (*call).index},
 	}
 	return routes
 }
 
 func seriesParams() []param {
 	return []param{
-		{name: "metric", kind: "string", list: true, enum: poll.MetricNames(), doc: "Only these."},
-		{name: "span", kind: "integer", min: 10, max: 3 * 24 * 3600, def: 600, doc: "How many seconds back."},
+		{name: "metric", kind: "string", list: true, enum: poll.MetricNames(), doc: "Only these metrics. The default is all metrics."},
+		{name: "span", kind: "integer", min: 10, max: 3 * 24 * 3600, def: 600, doc: "The length of the series in seconds, up to now."},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/bulk"
 )
 
 // Task is a task.
@@ -22,23 +23,23 @@ type Task struct {
 	Queue              string            `json:"queue"`
 	Type               string            `json:"type"`
 	State              string            `json:"state" enum:"scheduled,aggregating,pending,active,retry,archived,completed"`
-	Payload            *Value            `json:"payload" doc:"null with payload=none."`
+	Payload            *Value            `json:"payload" doc:"null if payload=none."`
 	Headers            map[string]string `json:"headers"`
-	Group              string            `json:"group" doc:"Empty if it is in none."`
+	Group              string            `json:"group" doc:"Empty if the task has no group."`
 	MaxRetry           int               `json:"max_retry"`
 	Retried            int               `json:"retried"`
 	LastError          string            `json:"last_error"`
-	LastErrorTruncated bool              `json:"last_error_truncated" doc:"Lists show the first 4,096 bytes."`
+	LastErrorTruncated bool              `json:"last_error_truncated" doc:"Lists return the first 4,096 bytes."`
 	LastFailedAt       *time.Time        `json:"last_failed_at"`
 	TimeoutSeconds     float64           `json:"timeout_seconds" doc:"0: none."`
 	Deadline           *time.Time        `json:"deadline"`
 	NextProcessAt      *time.Time        `json:"next_process_at"`
 	RetentionSeconds   float64           `json:"retention_seconds"`
 	CompletedAt        *time.Time        `json:"completed_at"`
-	ExpiresAt          *time.Time        `json:"expires_at" doc:"When a completed task will be deleted."`
-	Result             *Value            `json:"result" doc:"null if there is none, and with payload=none."`
-	Orphaned           bool              `json:"orphaned" doc:"It is active, but its server is gone."`
-	Worker             *Worker           `json:"worker" doc:"Who works on it, as its server told last; null if that is not known."`
+	ExpiresAt          *time.Time        `json:"expires_at" doc:"The time at which a completed task is deleted."`
+	Result             *Value            `json:"result" doc:"null if there is no result, or if payload=none."`
+	Orphaned           bool              `json:"orphaned" doc:"The task is active, but its lease has expired."`
+	Worker             *Worker           `json:"worker" doc:"The worker of an active task, from the last heartbeat of its server. null: unknown."`
 }
 
 const (
@@ -56,7 +57,7 @@ func timeOf(t time.Time) *time.Time {
 	return &t
 }
 
-// newTask describes a task. The payload is as redacted and formatted as the server is told to.
+// newTask converts a task. It redacts and formats the payload as configured.
 func (c *call) newTask(t *asynq.TaskInfo, listed bool) *Task {
 	as, limit := asFits, shownPayload
 	if listed {
@@ -92,7 +93,7 @@ func (c *call) newTask(t *asynq.TaskInfo, listed bool) *Task {
 	return out
 }
 
-// value describes a payload or a result, as much of it as may be shown.
+// value converts a payload or a result, after redaction.
 func (a *api) value(format func(string, []byte) string, queue, typename string, b []byte, as string, limit int) *Value {
 	shown, redacted := a.Redact.Bytes(queue, typename, b)
 	v := newValue(shown, as, limit)
@@ -104,27 +105,29 @@ func (a *api) value(format func(string, []byte) string, queue, typename string, 
 	return v
 }
 
-// whole refuses a change that only those may make who see all of the payload: another queue, or half of the payload, could show it.
+// whole rejects a change that requires the complete payload, if the payload is redacted: a copy in
+// another queue, or of a part of the payload, could reveal it.
 func (c *call) whole(t *asynq.TaskInfo) error {
 	if _, redacted := c.api.Redact.Bytes(t.Queue, t.Type, t.Payload); redacted {
-		return problemf(http.StatusForbidden, "", "this server does not show all of the payload, so it can be neither edited nor copied here")
+		return problemf(http.StatusForbidden, "", "the payload of this task is redacted, so it cannot be edited or cloned")
 	}
 	return nil
 }
 
-// etag changes whenever a task does. Of what Redis tells, the time at which a pending task is next due is always now.
+// etag returns a value that changes whenever the task does. It ignores the next processing time of
+// a pending task, which is always the current time.
 func (a *api) etag(t *asynq.TaskInfo) string {
 	fixed := *t
 	if t.State == asynq.TaskStatePending {
 		fixed.NextProcessAt = time.Time{}
 	}
-	text, _ := json.Marshal(&fixed) // a map of strings is sorted
+	text, _ := json.Marshal(&fixed) // the keys of a map are sorted
 	h := hmac.New(sha256.New, a.secret)
 	h.Write(text)
 	return `"` + hex.EncodeToString(h.Sum(nil)[:12]) + `"`
 }
 
-// matches reports whether a header of entity tags has this one.
+// matches reports whether a header with entity tags contains this one.
 func matches(header, tag string) bool {
 	for part := range strings.SplitSeq(header, ",") {
 		if part = strings.TrimSpace(part); part == "*" || strings.TrimPrefix(part, "W/") == tag {
@@ -134,7 +137,7 @@ func matches(header, tag string) bool {
 	return false
 }
 
-// find looks the task of the path up.
+// find returns the task in the path.
 func (c *call) find() (*asynq.TaskInfo, error) { return c.inspect().GetTaskInfo(c.queue(), c.id()) }
 
 func (c *call) showTask(t *asynq.TaskInfo) *Task {
@@ -158,10 +161,10 @@ func (c *call) getTask() (any, error) {
 	return c.showTask(t), nil
 }
 
-// TaskPatch says what to change of a task.
+// TaskPatch is a change of a task.
 type TaskPatch struct {
-	Payload       *Input     `json:"payload,omitempty" doc:"Only of a scheduled task."`
-	NextProcessAt *time.Time `json:"next_process_at,omitempty" doc:"When to process it; a time that is over is as good as now."`
+	Payload       *Input     `json:"payload,omitempty" doc:"Only for a scheduled task."`
+	NextProcessAt *time.Time `json:"next_process_at,omitempty" doc:"The time of the next attempt. A time in the past means now."`
 }
 
 func (c *call) patchTask() (any, error) {
@@ -183,7 +186,7 @@ func (c *call) patchTask() (any, error) {
 		actions = append(actions, move)
 	}
 	if len(actions) == 0 {
-		return nil, unprocessable("", "say what to change: payload, next_process_at, or both")
+		return nil, unprocessable("", "set payload, next_process_at, or both")
 	}
 	if err := c.allow(actions...); err != nil {
 		return nil, err
@@ -203,7 +206,7 @@ func (c *call) patchTask() (any, error) {
 			return nil, err
 		}
 		if seen != nil {
-			err = c.api.Inspector.ReplaceTaskPayload(c.r.Context(), c.queue(), c.id(), seen.Payload, payload)
+			err = c.api.Inspector.CompareAndSwapTaskPayload(c.r.Context(), c.queue(), c.id(), seen.Payload, payload)
 		} else {
 			err = c.inspect().UpdateTaskPayload(c.queue(), c.id(), payload)
 		}
@@ -213,7 +216,7 @@ func (c *call) patchTask() (any, error) {
 		}
 	}
 	if patch.NextProcessAt != nil {
-		err := c.api.Inspector.Reschedule(c.r.Context(), c.queue(), c.id(), *patch.NextProcessAt)
+		err := c.api.Inspector.RescheduleTask(c.r.Context(), c.queue(), c.id(), *patch.NextProcessAt)
 		c.done(move, err)
 		if err != nil {
 			return nil, c.why(err)
@@ -226,7 +229,8 @@ func (c *call) patchTask() (any, error) {
 	return c.showTask(t), nil
 }
 
-// expect holds the task against the header If-Match, and returns the one that matches; nil if any will do.
+// expect checks the task against the header If-Match and returns the matching task. It returns nil
+// if there is no such header.
 func (c *call) expect() (*asynq.TaskInfo, error) {
 	tags := c.r.Header.Get("If-Match")
 	if tags == "" {
@@ -245,7 +249,8 @@ func (c *call) expect() (*asynq.TaskInfo, error) {
 	return t, nil
 }
 
-// why tells a task that is not in a state for the change from a Redis that fails.
+// why converts the error of a task in the wrong state to a problem. It leaves errors of Redis
+// unchanged.
 func (c *call) why(err error) error {
 	if errors.Is(err, asynq.ErrTaskState) {
 		return problemf(http.StatusConflict, kindState, "%v", err)
@@ -253,7 +258,7 @@ func (c *call) why(err error) error {
 	return err
 }
 
-// change is a handler that makes one change of a task, and answers with what has become of it.
+// change returns a handler that makes one change of a task and returns the new state of the task.
 func change(verb access.Verb, do func(i *asynq.Inspector, queue, id string) error) func(*call) (any, error) {
 	return func(c *call) (any, error) {
 		a := access.Action{Verb: verb, Queue: c.queue(), TaskID: c.id(), Count: 1}
@@ -279,9 +284,29 @@ func change(verb access.Verb, do func(i *asynq.Inspector, queue, id string) erro
 	}
 }
 
-// CancelRequest says what is to become of a task that is canceled.
+// archiveTask archives one task. It deletes no other task without consent.
+func (c *call) archiveTask() (any, error) {
+	if err := c.allow(access.Action{Verb: access.TaskArchive, Queue: c.queue(), TaskID: c.id(), Count: 1}); err != nil {
+		return nil, err
+	}
+	if !c.flag("discard_oldest") {
+		discards, err := c.api.Bulk.Discards(c.r.Context(), c.queue(), 1)
+		if err != nil {
+			return nil, err
+		}
+		if discards > 0 {
+			if _, err := c.find(); err != nil {
+				return nil, err
+			}
+			return nil, &bulk.FullError{Queue: c.queue(), Tasks: 1, Discards: discards}
+		}
+	}
+	return change(access.TaskArchive, (*asynq.Inspector).ArchiveTask)(c)
+}
+
+// CancelRequest has the outcome of a canceled task.
 type CancelRequest struct {
-	Then string `json:"then,omitempty" enum:"retry,archive,delete" doc:"What becomes of it if its handler then fails; retry if it is left out."`
+	Then string `json:"then,omitempty" enum:"retry,archive,delete" doc:"The outcome if the handler then returns an error. The default is retry."`
 }
 
 func (c *call) cancelTask() (any, error) {
@@ -301,7 +326,7 @@ func (c *call) cancelTask() (any, error) {
 		cancel = c.api.Inspector.CancelAndDelete
 		actions = append(actions, access.Action{Verb: access.TaskDelete, Queue: c.queue(), TaskID: c.id(), Count: 1})
 	default:
-		return nil, unprocessable("/then", "use retry, archive or delete")
+		return nil, unprocessable("/then", "must be retry, archive or delete")
 	}
 	if err := c.allow(actions...); err != nil {
 		return nil, err
@@ -314,7 +339,7 @@ func (c *call) cancelTask() (any, error) {
 		return nil, err
 	}
 	if t.State != asynq.TaskStateActive {
-		return nil, problemf(http.StatusConflict, kindState, "the task is %v: only one that is active can be canceled", t.State)
+		return nil, problemf(http.StatusConflict, kindState, "the task is %v: only active tasks can be canceled", t.State)
 	}
 	err = cancel(c.r.Context(), c.id())
 	c.done(a, err)

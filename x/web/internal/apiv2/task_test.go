@@ -105,7 +105,7 @@ func TestRedactionAndFormatters(t *testing.T) {
 	}
 }
 
-// newTag is the tag that another server with the same task gives it.
+// newTag returns the tag of another server with the same task.
 func newTag(t *testing.T, s *site) string {
 	t.Helper()
 	info, err := s.inspector.GetTaskInfo("default", "x")
@@ -231,7 +231,7 @@ func TestEnqueueBatch(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	want := []string{`task.enqueue default/  "" 1 true`, `task.enqueue low/  "" 1 true`}
-	if !slices.Equal(s.gate.log, want) { // one for each queue, which the gate was asked about
+	if !slices.Equal(s.gate.log, want) { // one call of the gate per queue
 		t.Errorf("the log has %q", s.gate.log)
 	}
 	var p Problem
@@ -290,12 +290,12 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
-// A change in the moment between looking and writing is not overwritten by who has read what was before it.
-func TestPatchBetweenLookAndWrite(t *testing.T) {
+// A change between reading and writing is not overwritten.
+func TestPatchBetweenReadAndWrite(t *testing.T) {
 	var s *site
 	between := func() {}
 	s = newSite(t, func(c *Config) {
-		c.Redact = func(_, _ string, data []byte) []byte { // called when the payload was read
+		c.Redact = func(_, _ string, data []byte) []byte { // called after the payload was read
 			do := between
 			between = func() {}
 			do()

@@ -9,22 +9,22 @@ import (
 
 // Value is the bytes of a payload or a result.
 type Value struct {
-	Encoding  string          `json:"encoding" enum:"json,text,base64" doc:"How value stands for the bytes: as the JSON that they are (numbers keep all their digits), as a string, or in base64."`
+	Encoding  string          `json:"encoding" enum:"json,text,base64" doc:"The encoding of value: the JSON itself (numbers keep all their digits), a string, or base64."`
 	Value     json.RawMessage `json:"value"`
-	Size      int             `json:"size" doc:"How many bytes there are, also where value has fewer."`
-	Truncated bool            `json:"truncated" doc:"Value is only the beginning, as text or base64: ask for the task, with a higher payload_limit."`
-	Redacted  bool            `json:"redacted,omitempty" doc:"This server does not show the bytes as they are."`
-	Formatted *string         `json:"formatted,omitempty" doc:"What the formatter that this server is configured with makes of it."`
+	Size      int             `json:"size" doc:"The number of bytes of the complete value."`
+	Truncated bool            `json:"truncated" doc:"true: value is only the beginning, as text or base64. Get the task with a higher payload_limit for the rest."`
+	Redacted  bool            `json:"redacted,omitempty" doc:"true: this server redacts the bytes."`
+	Formatted *string         `json:"formatted,omitempty" doc:"The output of the formatter that is configured on this server."`
 }
 
-// Ways of asking for payloads and results.
+// The encodings of payloads and results in responses.
 const (
 	asFits   = "auto"
 	asBase64 = "base64"
 	asNone   = "none"
 )
 
-// newValue describes bytes, no more than limit of them.
+// newValue converts at most limit bytes.
 func newValue(b []byte, as string, limit int) *Value {
 	v := &Value{Size: len(b), Encoding: "text"}
 	cut := b
@@ -47,14 +47,14 @@ func newValue(b []byte, as string, limit int) *Value {
 		}
 	}
 	if v.Encoding == "base64" {
-		v.Value, _ = json.Marshal(base64.StdEncoding.EncodeToString(cut)) // a string can always be
+		v.Value, _ = json.Marshal(base64.StdEncoding.EncodeToString(cut)) // cannot fail: a string
 	} else {
 		v.Value, _ = json.Marshal(string(cut))
 	}
 	return v
 }
 
-// whole leaves a rune out that was cut at the end.
+// whole removes an incomplete rune at the end.
 func whole(b []byte) []byte {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if utf8.RuneStart(b[len(b)-n]) {
@@ -67,7 +67,7 @@ func whole(b []byte) []byte {
 	return b
 }
 
-// isText reports whether bytes are text without control characters but white space.
+// isText reports whether bytes are text without control characters other than white space.
 func isText(b []byte) bool {
 	if !utf8.Valid(b) {
 		return false
@@ -80,32 +80,32 @@ func isText(b []byte) bool {
 	return true
 }
 
-// Input is the bytes of a payload in a request. It may be a Value as an answer had it, if that was complete.
+// Input is the bytes of a payload in a request. A complete Value of a response is valid as well.
 type Input struct {
-	Encoding  string          `json:"encoding,omitempty" enum:"json,text,base64" doc:"json if it is left out."`
-	Value     json.RawMessage `json:"value" doc:"Any JSON, which is stored as it is written here; or a string, for text and base64."`
-	Size      int             `json:"size,omitempty" doc:"Not used: it is there so that a value of an answer can be sent back."`
+	Encoding  string          `json:"encoding,omitempty" enum:"json,text,base64" doc:"The default is json."`
+	Value     json.RawMessage `json:"value" doc:"Any JSON, which is stored verbatim, or a string for text and base64."`
+	Size      int             `json:"size,omitempty" doc:"Ignored. It is accepted so that a value from a response can be sent back."`
 	Truncated bool            `json:"truncated,omitempty" doc:"Must not be true."`
 	Redacted  bool            `json:"redacted,omitempty" doc:"Must not be true."`
-	Formatted *string         `json:"formatted,omitempty" doc:"Not used."`
+	Formatted *string         `json:"formatted,omitempty" doc:"Ignored."`
 }
 
-// bytes are those that the input stands for; pointer is where it stands in the body.
+// bytes returns the bytes of the input. pointer is its location in the body.
 func (in *Input) bytes(pointer string) ([]byte, error) {
 	if in == nil {
 		return nil, nil
 	}
 	switch {
 	case in.Truncated || in.Redacted:
-		return nil, unprocessable(pointer, "this is not all of the payload: read it with a higher payload_limit, and as one who may see it")
+		return nil, unprocessable(pointer, "the payload is truncated or redacted: read it with a higher payload_limit, as a user who may see it")
 	case len(in.Value) == 0:
-		return nil, unprocessable(pointer+"/value", "say the value")
+		return nil, unprocessable(pointer+"/value", "the value is required")
 	case in.Encoding == "" || in.Encoding == "json":
 		return in.Value, nil
 	}
 	var text string
 	if err := json.Unmarshal(in.Value, &text); err != nil {
-		return nil, unprocessable(pointer+"/value", "with the encoding %s it must be a string", in.Encoding)
+		return nil, unprocessable(pointer+"/value", "must be a string for the encoding %s", in.Encoding)
 	}
 	switch in.Encoding {
 	case "text":
@@ -113,15 +113,15 @@ func (in *Input) bytes(pointer string) ([]byte, error) {
 	case "base64":
 		b, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {
-			return nil, unprocessable(pointer+"/value", "it is not base64: %v", err)
+			return nil, unprocessable(pointer+"/value", "not base64: %v", err)
 		}
 		return b, nil
 	default:
-		return nil, unprocessable(pointer+"/encoding", "there is no encoding %q: use json, text or base64", in.Encoding)
+		return nil, unprocessable(pointer+"/encoding", "unknown encoding %q: use json, text or base64", in.Encoding)
 	}
 }
 
-// cutText is the beginning of a text, of no more than limit bytes.
+// cutText returns the beginning of a text, at most limit bytes.
 func cutText(text string, limit int) (cut string, truncated bool) {
 	if len(text) <= limit {
 		return text, false

@@ -12,45 +12,47 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Errors of starting an operation.
+// Errors of Start.
 var (
-	ErrClosed = errors.New("the server is shutting down: no new operation is started")
-	ErrBusy   = errors.New("too many operations are waiting: try again when some have ended")
+	ErrClosed = errors.New("the server is shutting down and starts no new operations")
+	ErrBusy   = errors.New("too many operations are queued: try again when some have finished")
 )
 
 var (
-	errCanceled = errors.New("it was canceled")
-	errShutdown = errors.New("the server was shut down: start it again for the rest")
+	errCanceled    = errors.New("it was canceled")
+	errArchiveFull = errors.New("the archive is full: archiving more tasks deletes the oldest ones")
+	errShutdown    = errors.New("the server was shut down: start the operation again for the remaining tasks")
 )
 
 const (
 	defaultParallel = 4
 	defaultKeep     = time.Hour
-	maxEnded        = 200 // operations that have ended and are remembered
-	maxOpen         = 200 // operations that run or wait
+	maxEnded        = 200 // finished operations that are kept
+	maxOpen         = 200 // running and waiting operations
 )
 
-// Config is what a Manager needs.
+// Config configures a Manager.
 type Config struct {
 	Inspector *asynq.Inspector
-	Parallel  int              // operations that run at once, of those by filter and of those by ID each; 0: 4
-	Keep      time.Duration    // for which ended operations are remembered; 0: an hour
-	Now       func() time.Time // nil: time.Now
-	Logger    *slog.Logger     // nil: slog.Default()
+	Parallel  int              // concurrent operations, separately for filters and for IDs; default 4
+	Keep      time.Duration    // how long finished operations are kept; default one hour
+	Now       func() time.Time // default time.Now
+	Logger    *slog.Logger     // default slog.Default()
 
-	// Seen is a task as filters see it, where that is not all of it; it must not change the task. Nil: as it is.
+	// Seen returns a task as filters may see it, such as redacted. It must not modify the task. If
+	// nil, filters see the task itself.
 	Seen func(*asynq.TaskInfo) *asynq.TaskInfo
 }
 
-// Manager carries operations out, each in the background, and remembers those that have ended for a while. It is safe for concurrent
-// use.
+// Manager runs operations in the background and keeps finished ones for a while. It is safe for
+// concurrent use.
 type Manager struct {
-	cfg    Config
-	slots  chan struct{}   // of operations by filter
-	picked chan struct{}   // of those by ID: somebody waits for these, and they are soon done
-	ctx    context.Context // of all operations
-	stop   context.CancelCauseFunc
-	open   sync.WaitGroup
+	cfg   Config
+	slots chan struct{}   // slots of operations by filter
+	byID  chan struct{}   // slots of operations by ID: users wait for these, and they are short
+	ctx   context.Context // for all operations
+	stop  context.CancelCauseFunc
+	open  sync.WaitGroup
 
 	mu      sync.Mutex
 	closed  bool
@@ -58,7 +60,7 @@ type Manager struct {
 	changed chan struct{}
 }
 
-// operation is the Operation that its goroutine works on. Its fields are guarded by the manager's mu.
+// operation is an Operation with its goroutine's state. Its fields are guarded by the manager's mu.
 type operation struct {
 	Operation
 	plan   plan
@@ -67,7 +69,7 @@ type operation struct {
 	after  func(Operation)
 }
 
-// New returns a manager, which must be closed.
+// New returns a manager. The caller must close it.
 func New(cfg Config) *Manager {
 	if cfg.Parallel <= 0 {
 		cfg.Parallel = defaultParallel
@@ -81,13 +83,14 @@ func New(cfg Config) *Manager {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	m := &Manager{cfg: cfg, slots: make(chan struct{}, cfg.Parallel), picked: make(chan struct{}, cfg.Parallel), changed: make(chan struct{})}
+	m := &Manager{cfg: cfg, slots: make(chan struct{}, cfg.Parallel), byID: make(chan struct{}, cfg.Parallel), changed: make(chan struct{})}
 	m.ctx, m.stop = context.WithCancelCause(context.Background())
 	return m
 }
 
-// Start starts an operation, which goes on whatever becomes of the request that asked for it. after, if it is not nil, is called once
-// with the operation when it has ended: it is for the audit log. The error is a *SpecError, ErrBusy or ErrClosed.
+// Start starts an operation, which continues after the request has ended. If after is not nil, it
+// is called once with the finished operation, for the audit log. The error is a *SpecError, ErrBusy
+// or ErrClosed.
 func (m *Manager) Start(user string, spec Spec, after func(Operation)) (Operation, error) {
 	p, err := spec.plan()
 	if err != nil {
@@ -120,14 +123,14 @@ func (m *Manager) Start(user string, spec Spec, after func(Operation)) (Operatio
 	ctx, cancel := context.WithCancelCause(m.ctx)
 	op.cancel = cancel
 	m.ops = append(m.ops, op)
-	m.tell()
+	m.notify()
 	m.open.Add(1)
 	started := op.Operation
 	go m.work(ctx, op)
 	return started, nil
 }
 
-// Get returns an operation, unless it is not known any more.
+// Get returns an operation, unless it was removed.
 func (m *Manager) Get(id string) (Operation, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,7 +140,7 @@ func (m *Manager) Get(id string) (Operation, bool) {
 	return Operation{}, false
 }
 
-// List returns all operations that are known, the newest first.
+// List returns all operations, newest first.
 func (m *Manager) List() []Operation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,8 +152,8 @@ func (m *Manager) List() []Operation {
 	return list
 }
 
-// Cancel ends an operation soon; what it has changed stays changed. It reports whether the operation is known; one that has ended is
-// left as it is.
+// Cancel cancels an operation. Its changes are kept. It reports whether the operation exists; a
+// finished operation is left unchanged.
 func (m *Manager) Cancel(id string) (Operation, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,7 +165,7 @@ func (m *Manager) Cancel(id string) (Operation, bool) {
 	return op.Operation, true
 }
 
-// Wait returns an operation when it has ended, or as it is when ctx ends.
+// Wait returns an operation when it has finished, or its current state when ctx ends.
 func (m *Manager) Wait(ctx context.Context, id string) (Operation, bool) {
 	m.mu.Lock()
 	op := m.find(id)
@@ -179,14 +182,14 @@ func (m *Manager) Wait(ctx context.Context, id string) (Operation, bool) {
 	return op.Operation, true
 }
 
-// Changed returns a channel that is closed when something about the operations changes, for one time: ask for it before List.
+// Changed returns a channel that is closed at the next change of an operation. Call it before List.
 func (m *Manager) Changed() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.changed
 }
 
-// Close cancels all operations and waits for their end. It may be called again.
+// Close cancels all operations and waits for them to end. It may be called again.
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	m.closed = true
@@ -206,7 +209,7 @@ func (m *Manager) find(id string) *operation {
 	return nil
 }
 
-// forget drops operations that have ended long ago, and the oldest where there are too many.
+// forget removes operations that finished long ago, and the oldest ones if there are too many.
 func (m *Manager) forget() {
 	ended := 0
 	for _, op := range m.ops {
@@ -224,16 +227,16 @@ func (m *Manager) forget() {
 	})
 }
 
-// tell wakes those who wait for a change.
-func (m *Manager) tell() {
+// notify wakes the callers that wait for a change.
+func (m *Manager) notify() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
 
-// update changes what is told of an operation.
+// update changes the state of an operation and notifies.
 func (m *Manager) update(op *operation, change func(*Operation)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change(&op.Operation)
-	m.tell()
+	m.notify()
 }

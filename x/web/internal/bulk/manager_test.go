@@ -12,12 +12,14 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
 )
 
 type site struct {
 	*bulk.Manager
 	t         *testing.T
+	redis     *miniredis.Miniredis
 	client    *asynq.Client
 	inspector *asynq.Inspector
 	opt       asynq.RedisClientOpt
@@ -25,8 +27,9 @@ type site struct {
 
 func newSite(t *testing.T, change func(*bulk.Config)) *site {
 	t.Helper()
-	opt := asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}
-	s := &site{t: t, client: asynq.NewClient(opt), inspector: asynq.NewInspector(opt), opt: opt}
+	redis := miniredis.RunT(t)
+	opt := asynq.RedisClientOpt{Addr: redis.Addr()}
+	s := &site{t: t, redis: redis, client: asynq.NewClient(opt), inspector: asynq.NewInspector(opt), opt: opt}
 	cfg := bulk.Config{Inspector: s.inspector, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if change != nil {
 		change(&cfg)
@@ -40,7 +43,7 @@ func newSite(t *testing.T, change func(*bulk.Config)) *site {
 	return s
 }
 
-// enqueue makes tasks t0, t1, … of the types even and odd.
+// enqueue enqueues tasks t0, t1, … of the types even and odd.
 func (s *site) enqueue(n int, opts ...asynq.Option) {
 	s.t.Helper()
 	tasks := make([]*asynq.Task, n)
@@ -62,7 +65,7 @@ func (s *site) run(spec bulk.Spec) bulk.Operation {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	op, ok := s.Wait(ctx, op.ID)
 	if !ok || !op.Status.Ended() {
@@ -79,14 +82,14 @@ func TestChangesByFilter(t *testing.T) {
 	s := newSite(t, nil)
 	s.enqueue(700, asynq.ProcessIn(time.Hour))
 	spec := bulk.Spec{Kind: bulk.Archive, Queue: "default", State: "scheduled", Filter: "type:odd"}
-	if c, err := s.Count(context.Background(), spec, 10000); err != nil || c != (bulk.Count{N: 350, Looked: 700, Complete: true}) {
+	if c, err := s.Count(context.Background(), spec, 10000); err != nil || c != (bulk.Count{N: 350, Scanned: 700, Complete: true}) {
 		t.Errorf("counted: %+v, error %v", c, err)
 	}
-	if c, err := s.Count(context.Background(), spec, 100); err != nil || c.Looked != 100 || c.Complete || c.N == 0 || c.N > 90 {
+	if c, err := s.Count(context.Background(), spec, 100); err != nil || c.Scanned != 100 || c.Complete || c.N == 0 || c.N > 90 {
 		t.Errorf("counted among 100: %+v, error %v", c, err)
 	}
 	op := s.run(spec)
-	if op.Status != bulk.Done || op.Total != 700 || op.Looked != 700 || op.Matched != 350 || op.Changed != 350 || op.User != "ann" {
+	if op.Status != bulk.Done || op.Total != 700 || op.Scanned != 700 || op.Matched != 350 || op.Changed != 350 || op.User != "ann" {
 		t.Errorf("%+v", op)
 	}
 	spec = bulk.Spec{Kind: bulk.Run, Queue: "default", State: "archived"}
@@ -121,7 +124,7 @@ func TestFiltersSeeWhatIsShown(t *testing.T) {
 	if c, err := s.Count(context.Background(), spec, 10); err != nil || c.N != 0 {
 		t.Errorf("%+v, error %v", c, err)
 	}
-	if op := s.run(spec); op.Changed != 0 || op.Looked != 1 {
+	if op := s.run(spec); op.Changed != 0 || op.Scanned != 1 {
 		t.Errorf("%+v", op)
 	}
 	spec.Filter = "payload:hidden"
@@ -181,6 +184,10 @@ func TestCancelsActiveTasks(t *testing.T) {
 	for range 3 {
 		<-began
 	}
+	proctest.Eventually(t, "the server to subscribe to cancelations", func() bool {
+		const channel = "asynq:cancel"
+		return s.redis.PubSubNumSub(channel)[channel] > 0
+	})
 	if op := s.run(bulk.Spec{Kind: bulk.Cancel, Queue: "default", State: "active"}); op.Changed != 3 || op.Status != bulk.Done {
 		t.Errorf("%+v", op)
 	}
@@ -189,13 +196,13 @@ func TestCancelsActiveTasks(t *testing.T) {
 	}
 }
 
-// TestMatchHasTheLastWord among what the filter lets through, and without a filter.
-func TestMatchHasTheLastWord(t *testing.T) {
+// Match restricts the matches of the filter, and applies without a filter as well.
+func TestMatchRestrictsTheFilter(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.enqueue(20, asynq.ProcessIn(time.Hour))
 	spec := bulk.Spec{Kind: bulk.Delete, Queue: "default", State: "scheduled", Filter: "type:odd", Like: "a digit", Match: func(t *asynq.TaskInfo) bool { return len(t.ID) == 2 }}
-	if c, err := s.Count(t.Context(), spec, 1000); err != nil || c.N != 5 || c.Looked != 20 {
+	if c, err := s.Count(t.Context(), spec, 1000); err != nil || c.N != 5 || c.Scanned != 20 {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if op := s.run(spec); op.Changed != 5 || op.Spec.Like != "a digit" {
@@ -231,7 +238,7 @@ func TestRefusesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestCancelAndClose has an operation hold the only slot, because Redis is silent.
+// An operation holds the only slot, because Redis does not respond.
 func TestCancelAndClose(t *testing.T) {
 	t.Parallel()
 	redis := miniredis.RunT(t)
@@ -243,7 +250,7 @@ func TestCancelAndClose(t *testing.T) {
 	if _, err := client.Enqueue(asynq.NewTask("x", nil), asynq.ProcessIn(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	redis.Lock() // Redis is silent
+	redis.Lock() // Redis does not respond
 	spec := bulk.Spec{Kind: bulk.Run, Queue: "default", State: "scheduled"}
 	first, err := s.Start("", spec, nil)
 	if err != nil {
@@ -289,15 +296,15 @@ func TestCancelAndClose(t *testing.T) {
 	}
 }
 
-// What an operation says to have changed when it is canceled half-way is what it has changed.
+// A canceled operation reports exactly its changes.
 func TestCancelHalfWay(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	const n = 3000
 	s.enqueue(n, asynq.ProcessIn(time.Hour))
-	looked := 0
+	scanned := 0
 	op := s.run(bulk.Spec{Kind: bulk.Archive, Queue: "default", State: "scheduled", Match: func(*asynq.TaskInfo) bool {
-		if looked++; looked == n/2 { // by when some are changed
+		if scanned++; scanned == n/2 { // some tasks are changed by now
 			s.Cancel(s.List()[0].ID)
 		}
 		return true
@@ -311,8 +318,8 @@ func TestCancelHalfWay(t *testing.T) {
 	}
 }
 
-// Those who picked tasks do not wait for changes of all tasks that match.
-func TestPickedTasksDoNotWaitForAll(t *testing.T) {
+// Operations on selected tasks do not wait for operations by filter.
+func TestSelectedTasksDoNotWaitForFilters(t *testing.T) {
 	t.Parallel()
 	held, release := make(chan struct{}), make(chan struct{})
 	s := newSite(t, func(c *bulk.Config) {

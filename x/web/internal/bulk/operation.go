@@ -2,48 +2,50 @@ package bulk
 
 import "time"
 
-// Status is where an operation is in its life.
+// Status is the phase of an operation.
 type Status string
 
-// What an operation goes through.
+// The phases of an operation.
 const (
-	Waiting  Status = "waiting" // others come first
+	Waiting  Status = "waiting" // queued behind others
 	Running  Status = "running"
-	Done     Status = "done" // each task that is left as it was says why in Results, or had gone
+	Done     Status = "done" // unchanged tasks have an error in Results, or no longer exist
 	Failed   Status = "failed"
 	Canceled Status = "canceled"
 )
 
-// Ended reports whether nothing will change any more.
+// Ended reports whether the operation has finished.
 func (s Status) Ended() bool { return s == Done || s == Failed || s == Canceled }
 
-// Operation is what is known of an operation at one moment.
+// Operation is the state of an operation.
 type Operation struct {
 	ID     string
-	User   string // who started it
+	User   string // the user who started it
 	Spec   Spec
 	Status Status
 
-	Total   int // tasks that there were to look at when it started; -1 where that is not known
-	Looked  int // tasks that it has looked at
-	Matched int // tasks that it has found to be changed
-	Changed int // tasks that it has changed; where it goes by a filter, that is known only at the end
-	Failed  int // tasks of a selection that could not be changed
+	Total   int // tasks to scan, as of its start; -1: unknown
+	Scanned int // scanned tasks
+	Matched int // tasks that match
+	Changed int // changed tasks; for a filter set when it finishes
+	Failed  int // selected tasks that could not be changed
+
+	Discarded int // tasks deleted from a full archive, oldest first; may include changed ones
 
 	Created, Started, Ended time.Time // zero until then
 	Err                     string    // why it failed or was canceled
-	Results                 []Result  // of a selection, in the order of its IDs, once it has ended
+	Results                 []Result  // of selected tasks, in the order of their IDs, when finished
 }
 
-// Result is what became of one task of a selection.
+// Result is the result of one selected task.
 type Result struct {
 	ID  string
-	Err error // nil: it was changed
+	Err error // nil: the task was changed
 }
 
-// Count is how many tasks an operation would change.
+// Count is the number of tasks that an operation would change.
 type Count struct {
 	N        int
-	Looked   int
-	Complete bool // false: there may be more, since the bound was reached
+	Scanned  int
+	Complete bool // false: the bound was reached, so there may be more
 }

@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,14 +12,14 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// parallelIDs is how many tasks of a selection are changed at once.
+// parallelIDs is the number of selected tasks that are changed concurrently.
 const parallelIDs = 8
 
-// work carries an operation out, from its turn to its end.
+// work runs an operation until it ends.
 func (m *Manager) work(ctx context.Context, op *operation) {
 	defer m.open.Done()
 	defer op.cancel(nil)
-	err := m.turn(ctx, op)
+	err := m.run(ctx, op)
 	if ctx.Err() != nil && err != nil {
 		err = context.Cause(ctx)
 	}
@@ -39,11 +40,11 @@ func (m *Manager) work(ctx context.Context, op *operation) {
 	}
 }
 
-// turn waits for the operation's turn and makes its changes.
-func (m *Manager) turn(ctx context.Context, op *operation) (err error) {
+// run waits for a slot and makes the changes of the operation.
+func (m *Manager) run(ctx context.Context, op *operation) (err error) {
 	slots := m.slots
 	if len(op.plan.IDs) > 0 {
-		slots = m.picked
+		slots = m.byID
 	}
 	select {
 	case slots <- struct{}{}:
@@ -70,27 +71,32 @@ func (m *Manager) turn(ctx context.Context, op *operation) (err error) {
 	return m.matching(ctx, op)
 }
 
-// matching changes all tasks that the filter lets through.
+// matching changes all tasks that match the filter.
 func (m *Manager) matching(ctx context.Context, op *operation) error {
 	p, i := &op.plan, m.cfg.Inspector
+	room, err := m.budgetOf(ctx, p)
+	if err != nil {
+		return err
+	}
 	var matched atomic.Int64
 	f := p.taskFilter(m.cfg.Seen)
 	match := f.Match
 	f.Match = func(t *asynq.TaskInfo) bool {
-		ok := match == nil || match(t)
+		ok := (match == nil || match(t)) && room.take()
 		if ok {
 			matched.Add(1)
 		}
 		return ok
 	}
-	f.Looked = func(n int) { m.update(op, func(o *Operation) { o.Looked, o.Matched = n, int(matched.Load()) }) }
+	f.Scanned = func(n int) { m.update(op, func(o *Operation) { o.Scanned, o.Matched = n, int(matched.Load()) }) }
 	var n int
-	var err error
+	var done asynq.ArchiveResult
 	switch p.Kind {
 	case Run:
 		n, err = i.RunTasks(ctx, p.Queue, p.state, f)
 	case Archive:
-		n, err = i.ArchiveTasks(ctx, p.Queue, p.state, f)
+		done, err = i.ArchiveTasks(ctx, p.Queue, p.state, f)
+		n = done.Archived
 	case Delete:
 		n, err = i.DeleteTasks(ctx, p.Queue, p.state, f)
 	case Cancel:
@@ -105,26 +111,35 @@ func (m *Manager) matching(ctx context.Context, op *operation) error {
 			m.update(op, func(o *Operation) { o.Changed = n })
 		}
 	}
-	m.update(op, func(o *Operation) { o.Changed, o.Matched = n, int(matched.Load()) })
-	return err
+	m.update(op, func(o *Operation) { o.Changed, o.Matched, o.Discarded = n, int(matched.Load()), done.Discarded })
+	return cmp.Or(err, room.err())
 }
 
 // selection changes tasks one by one.
 func (m *Manager) selection(ctx context.Context, op *operation) error {
 	ids := op.plan.IDs
 	results := make([]Result, len(ids))
+	room, err := m.budgetOf(ctx, &op.plan)
+	if err != nil {
+		return err
+	}
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range min(parallelIDs, len(ids)) {
 		workers.Go(func() {
 			for n := int(next.Add(1)) - 1; n < len(ids); n = int(next.Add(1)) - 1 {
 				err := context.Cause(ctx)
+				if err == nil && !room.take() {
+					err = errArchiveFull
+				}
 				if err == nil {
-					err = m.one(ctx, &op.plan, ids[n])
+					if err = m.one(ctx, &op.plan, ids[n]); err != nil {
+						room.giveBack()
+					}
 				}
 				results[n] = Result{ids[n], err}
 				m.update(op, func(o *Operation) {
-					o.Looked++
+					o.Scanned++
 					if err != nil {
 						o.Failed++
 					} else {
@@ -136,7 +151,7 @@ func (m *Manager) selection(ctx context.Context, op *operation) error {
 		})
 	}
 	workers.Wait()
-	m.update(op, func(o *Operation) { o.Results = results })
+	m.update(op, func(o *Operation) { o.Results, o.Discarded = results, room.discarded(o.Changed) })
 	return ctx.Err()
 }
 
@@ -151,20 +166,20 @@ func (m *Manager) one(ctx context.Context, p *plan, id string) error {
 	case Delete:
 		return i.DeleteTask(p.Queue, id)
 	default:
-		// Servers are told an ID alone, which a task of another queue may have, too.
+		// Servers receive only the ID, which a task of another queue may have as well.
 		t, err := i.GetTaskInfo(p.Queue, id)
 		if err != nil {
 			return err
 		}
 		if t.State != asynq.TaskStateActive {
-			return fmt.Errorf("the task is %v: only one that is active can be canceled", t.State)
+			return fmt.Errorf("the task is %v: only active tasks can be canceled", t.State)
 		}
 		return i.CancelProcessing(id)
 	}
 }
 
-// Count tells how many tasks an operation would change if it were started now. Where there is a filter it looks at no more than bound
-// tasks. The error is a *SpecError, asynq.ErrQueueNotFound, or what Redis said.
+// Count returns the number of tasks that an operation would change now. With a filter it scans at
+// most bound tasks. The error is a *SpecError, asynq.ErrQueueNotFound, or an error of Redis.
 func (m *Manager) Count(ctx context.Context, spec Spec, bound int) (Count, error) {
 	p, err := spec.plan()
 	switch {
@@ -178,7 +193,7 @@ func (m *Manager) Count(ctx context.Context, spec Spec, bound int) (Count, error
 	}
 	f, c := p.taskFilter(m.cfg.Seen), Count{Complete: true}
 	f.MaxScan = max(bound, 1)
-	f.Looked = func(n int) { c.Looked = n }
+	f.Scanned = func(n int) { c.Scanned = n }
 	for _, err := range m.cfg.Inspector.Tasks(ctx, p.Queue, p.state, f) {
 		if errors.Is(err, asynq.ErrScanLimit) {
 			c.Complete = false
@@ -192,7 +207,7 @@ func (m *Manager) Count(ctx context.Context, spec Spec, bound int) (Count, error
 	return c, nil
 }
 
-// size is how many tasks there are in the state, or the group, that the plan is for.
+// size returns the number of tasks in the state or group of the plan.
 func (m *Manager) size(ctx context.Context, p *plan) (int, error) {
 	i := m.cfg.Inspector.WithContext(ctx).WithMemorySamples(0)
 	if p.Group != "" {

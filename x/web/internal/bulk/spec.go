@@ -1,5 +1,5 @@
-// Package bulk carries out changes of many tasks in the background: counts them first, tells how far it has come, and can be
-// canceled.
+// Package bulk changes many tasks in the background. Operations can be counted in advance, report
+// their progress, and can be canceled.
 package bulk
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/asynq-go/asynq/x/filter"
 )
 
-// Kind is what is done to each task.
+// Kind is the kind of change of each task.
 type Kind string
 
 // The kinds of changes.
@@ -22,25 +22,29 @@ const (
 	Cancel  Kind = "cancel"
 )
 
-// MaxIDs bounds the tasks of a selection.
+// MaxIDs is the maximum number of selected tasks.
 const MaxIDs = 1000
 
-// Spec says what to do to which tasks.
+// Spec specifies a change and its tasks.
 type Spec struct {
 	Kind   Kind
 	Queue  string   // required
-	State  string   // required but for a selection: the name of a state
-	Group  string   // only of aggregating tasks; empty: all groups
+	State  string   // the name of a state; required unless IDs is set
+	Group  string   // only for aggregating tasks; empty: all groups
 	Filter string   // in the language of x/filter; empty: all
-	IDs    []string // only these; then State, Group and Filter are not used
+	IDs    []string // only these tasks; State, Group and Filter are then ignored
 
-	// Match has the last word about tasks that the filter lets through, where that is not enough; Like says in words what it is for. A
-	// selection does not ask it.
+	// DiscardOldest lets an Archive delete the oldest tasks of a full archive. Otherwise tasks
+	// without room are left unchanged.
+	DiscardOldest bool
+
+	// Match further restricts the tasks that match the filter. Like describes it. It is not used
+	// for IDs.
 	Match func(*asynq.TaskInfo) bool
 	Like  string
 }
 
-// fit are the states whose tasks a kind of change is for.
+// fit maps kinds of changes to the states of tasks that they apply to.
 var fit = map[Kind][]asynq.TaskState{
 	Run: {
 		asynq.TaskStateScheduled, asynq.TaskStateRetry, asynq.TaskStateArchived, asynq.TaskStateCompleted, asynq.TaskStateAggregating,
@@ -53,7 +57,7 @@ var fit = map[Kind][]asynq.TaskState{
 	Cancel: {asynq.TaskStateActive},
 }
 
-// Kinds lists the kinds of changes that tasks of a state can undergo.
+// Kinds lists the changes that apply to tasks of a state.
 func Kinds(state asynq.TaskState) []Kind {
 	var kinds []Kind
 	for _, kind := range []Kind{Run, Archive, Delete, Cancel} {
@@ -64,19 +68,19 @@ func Kinds(state asynq.TaskState) []Kind {
 	return kinds
 }
 
-// SpecError says which field of a Spec is wrong.
+// SpecError is the error of a field of a Spec.
 type SpecError struct{ Field, Detail string }
 
 func (e *SpecError) Error() string { return e.Field + ": " + e.Detail }
 
-// plan is a Spec that was checked.
+// plan is a validated Spec.
 type plan struct {
 	Spec
 	state  asynq.TaskState
 	filter *filter.Filter
 }
 
-// Check says what is wrong with a spec; it is a *SpecError.
+// Check validates a spec. The error is a *SpecError.
 func (s Spec) Check() error {
 	_, err := s.plan()
 	return err
@@ -89,13 +93,13 @@ func (s Spec) plan() (plan, error) {
 	states, ok := fit[s.Kind]
 	switch {
 	case !ok:
-		return wrong("kind", "there is no change %q: use run, archive, delete or cancel", s.Kind)
+		return wrong("kind", "unknown kind %q: use run, archive, delete or cancel", s.Kind)
 	case s.Queue == "":
-		return wrong("queue", "say the queue of the tasks")
+		return wrong("queue", "the queue is required")
 	case len(s.IDs) > MaxIDs:
-		return wrong("ids", "%d tasks are selected: at most %d can be at a time", len(s.IDs), MaxIDs)
+		return wrong("ids", "%d tasks are selected: the limit is %d", len(s.IDs), MaxIDs)
 	case len(s.IDs) > 0:
-		return plan{Spec: Spec{Kind: s.Kind, Queue: s.Queue, IDs: s.IDs, State: s.State}}, nil
+		return plan{Spec: Spec{Kind: s.Kind, Queue: s.Queue, IDs: s.IDs, State: s.State, DiscardOldest: s.DiscardOldest}}, nil
 	}
 	state, ok := filter.ParseState(s.State)
 	if !ok || !slices.Contains(states, state) {
@@ -103,10 +107,10 @@ func (s Spec) plan() (plan, error) {
 		for i, state := range states {
 			names[i] = state.String()
 		}
-		return wrong("state", "cannot %s tasks whose state is %q: use %s", s.Kind, s.State, strings.Join(names, ", "))
+		return wrong("state", "cannot %s tasks in state %q: use %s", s.Kind, s.State, strings.Join(names, ", "))
 	}
 	if s.Group != "" && state != asynq.TaskStateAggregating {
-		return wrong("group", "only aggregating tasks are in a group")
+		return wrong("group", "only aggregating tasks have a group")
 	}
 	f, err := filter.Parse(s.Filter)
 	if err != nil {
@@ -115,7 +119,7 @@ func (s Spec) plan() (plan, error) {
 	return plan{Spec: s, state: state, filter: f}, nil
 }
 
-// taskFilter is the filter of the plan for the Inspector; seen is Config.Seen.
+// taskFilter returns the filter of the plan for the Inspector. seen is Config.Seen.
 func (p *plan) taskFilter(seen func(*asynq.TaskInfo) *asynq.TaskInfo) asynq.TaskFilter {
 	f := p.filter.TaskFilter()
 	f.Group = p.Group

@@ -8,22 +8,22 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// BenchmarkLook is what a look at 1,000 queues costs this process, without Redis.
-func BenchmarkLook(b *testing.B) {
+// BenchmarkPoll measures a poll of 1,000 queues without Redis.
+func BenchmarkPoll(b *testing.B) {
 	f := newFake()
 	for n := range maxTracked {
 		f.queues[fmt.Sprintf("q%04d", n)] = asynq.QueueInfo{Pending: n, Retry: 1, Latency: 10 * time.Minute, ProcessedTotal: 1}
 	}
 	f.servers = []*asynq.ServerInfo{worker(10, "q0001", "q0002")}
 	at := start
-	l := newLooker(f, func() time.Time { at = at.Add(time.Second); return at }, quiet(), newHistory(25*time.Second))
+	l := newSnapshotter(f, func() time.Time { at = at.Add(time.Second); return at }, quiet(), newHistory(25*time.Second))
 	b.ReportAllocs()
 	for b.Loop() {
-		l.look(b.Context())
+		l.snapshot(b.Context())
 	}
 }
 
-// BenchmarkHistory is what a chart of six hours costs.
+// BenchmarkHistory measures a chart of six hours.
 func BenchmarkHistory(b *testing.B) {
 	h := newHistory(25 * time.Second)
 	feed(h, start, 2*time.Second, 7*time.Hour, func(second int) float64 { return float64(second) })

@@ -14,16 +14,17 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Details are what the Redis page shows beyond a snapshot.
+// Details are the data of the Redis page that is not in a snapshot.
 type Details struct {
 	At      time.Time
 	Cluster bool
 	Nodes   []NodeDetails // masters and replicas, by address
 	Places  []Place       // where the queues are in a Cluster
-	Left    int           // so many queues more have a place that was not asked for
+	Left    int           // number of queues whose place was not requested
 }
 
-// NodeDetails are those of one Redis server. What it refused, or does not know, has an error.
+// NodeDetails are the details of one Redis server. Parts that it refused or does not support have
+// an error.
 type NodeDetails struct {
 	Addr     string
 	Raw      string // the text of INFO
@@ -31,17 +32,17 @@ type NodeDetails struct {
 	InfoErr  error
 
 	Keyspace []Keyspace
-	Keys     int64 // of the database that is used
+	Keys     int64 // in the database of the queues
 	KeysErr  error
 
-	Clients    *Clients // nil if there is an error
+	Clients    *Clients // nil if ClientsErr is set
 	ClientsErr error
 
-	Slow    []SlowEntry // the newest first
+	Slow    []SlowEntry // newest first
 	SlowErr error
 }
 
-// Role is what the node is: master or slave; empty if it does not tell.
+// Role returns the role of the node: master or slave; empty if it is not reported.
 func (n NodeDetails) Role() string { return n.field("role") }
 
 func (n NodeDetails) field(name string) string {
@@ -68,23 +69,23 @@ type Field struct{ Name, Value string }
 type Keyspace struct {
 	DB            int
 	Keys, Expires int64
-	AvgTTL        time.Duration // of the keys that expire; 0 if it is not known
+	AvgTTL        time.Duration // of keys with expiry; 0: unknown
 }
 
-// SlowEntry is a call that took Redis long.
+// SlowEntry is an entry of the slow log.
 type SlowEntry struct {
 	ID     int64
 	At     time.Time
 	Took   time.Duration
-	Call   string // the command, and the keys of scripts, without values: these may be payloads
-	Client string // address, and name if it has one
+	Call   string // the command and the keys of scripts, without values, which may be payloads
+	Client string // address, and the name if set
 }
 
-// Place is where a queue is in a Cluster.
+// Place is the location of a queue in a Cluster.
 type Place struct {
 	Queue string
 	Slot  int64
-	Nodes []*asynq.ClusterNode // the master first
+	Nodes []*asynq.ClusterNode // master first
 	Err   error
 }
 
@@ -92,16 +93,16 @@ const (
 	detailsAge     = 2 * time.Second
 	detailsTimeout = 5 * time.Second
 	slowEntries    = 32
-	maxPlaces      = 200 // queues that are asked for: each is two calls
+	maxPlaces      = 200 // queues to locate, with two calls each
 	placesAtOnce   = 8
 )
 
-// detailsCache lets requests at the same time, and shortly after one another, share the answers.
+// detailsCache shares results between concurrent requests and requests shortly after one another.
 type detailsCache struct {
 	mu    sync.Mutex
 	last  *Details
-	call  *detailsCall // on its way
-	ended time.Time    // when last was there
+	call  *detailsCall // in flight
+	ended time.Time    // time of last
 }
 
 type detailsCall struct {
@@ -110,8 +111,9 @@ type detailsCall struct {
 	err     error
 }
 
-// RedisDetails asks Redis for what its page shows. The answer is up to two seconds old. What Redis or a hosted service refuses is
-// an error in its place; the error of the call says that Redis cannot be asked at all, or that ctx has ended.
+// RedisDetails returns the data of the Redis page. It may be up to two seconds old. Parts that
+// Redis or a hosted service refuses have an error of their own. RedisDetails returns an error only
+// if Redis is unreachable or ctx ends.
 func (p *Poller) RedisDetails(ctx context.Context) (*Details, error) {
 	c := &p.details
 	c.mu.Lock()
@@ -123,7 +125,7 @@ func (p *Poller) RedisDetails(ctx context.Context) (*Details, error) {
 	if call == nil {
 		call = &detailsCall{done: make(chan struct{})}
 		c.call = call
-		go p.askDetails(call) // not under ctx: others may wait for it too
+		go p.askDetails(call) // independent of ctx: other requests may wait for it as well
 	}
 	c.mu.Unlock()
 	select {
@@ -175,7 +177,8 @@ func (s *source) Details(ctx context.Context, queues []string) (*Details, error)
 	return nil, d.Nodes[0].InfoErr
 }
 
-// askNode asks one server for everything. The first answer tells whether it can be asked at all.
+// askNode reads everything from one server. The first response determines whether the server is
+// reachable.
 func askNode(ctx context.Context, addr string, c node) NodeDetails {
 	n := NodeDetails{Addr: addr}
 	n.Raw, n.InfoErr = c.Info(ctx).Result()
@@ -190,7 +193,7 @@ func askNode(ctx context.Context, addr string, c node) NodeDetails {
 		return n
 	}
 	if clients, err := strconv.Atoi(n.field("connected_clients")); err == nil && clients > maxClients {
-		n.ClientsErr = fmt.Errorf("the list of %s clients would be too long", number(clients))
+		n.ClientsErr = fmt.Errorf("too many clients to list: %s", number(clients))
 	} else if text, err := c.ClientList(ctx).Result(); err != nil {
 		n.ClientsErr = err
 	} else {
@@ -216,7 +219,7 @@ func sections(text string) []Section {
 	return all
 }
 
-// keyspaces reads lines such as "db0:keys=12,expires=3,avg_ttl=1000".
+// keyspaces parses lines such as "db0:keys=12,expires=3,avg_ttl=1000".
 func keyspaces(fields []Field) []Keyspace {
 	var all []Keyspace
 	for _, f := range fields {
@@ -244,7 +247,8 @@ func newSlowEntry(s *redis.SlowLog) SlowEntry {
 	return SlowEntry{ID: s.ID, At: s.Time, Took: s.Duration, Call: callText(s.Args), Client: client}
 }
 
-// callText is a call without its values: the command with its first key, or the hash of a script with all its keys.
+// callText returns a command without its values: with its first key, or for a script the hash and
+// all keys.
 func callText(args []string) string {
 	if len(args) == 0 {
 		return ""
@@ -252,7 +256,7 @@ func callText(args []string) string {
 	shown := min(len(args), 2)
 	switch name := strings.ToUpper(args[0]); {
 	case slices.Contains([]string{"AUTH", "HELLO", "CONFIG", "ACL", "ECHO", "PING"}, name):
-		shown = 1 // what follows is no key, and may be a password
+		shown = 1 // the next argument is not a key and may be a password
 	case strings.HasPrefix(name, "EVAL") && len(args) > 2:
 		keys, err := strconv.Atoi(args[2])
 		if err == nil && keys >= 0 {
@@ -273,7 +277,7 @@ func callText(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// places asks for the places of queues, some at once.
+// places locates the queues, several at a time.
 func (s *source) places(ctx context.Context, queues []string) []Place {
 	found := make([]Place, len(queues))
 	inspector := s.inspector.WithContext(ctx)

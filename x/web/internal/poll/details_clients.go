@@ -11,30 +11,31 @@ import (
 )
 
 const (
-	// maxClients is with how many connections the list of them is asked for: each is a line of about 300 bytes.
+	// maxClients is the maximum number of connections that are listed: each is a line of about 300
+	// bytes.
 	maxClients = 10_000
 
-	// maxGroups bounds the names that connections are counted by; the others are counted together.
+	// maxGroups bounds the groups of connections; the others are counted together.
 	maxGroups = 20
 )
 
-// Clients are the connections of a Redis server, counted.
+// Clients are the counted connections of a Redis server.
 type Clients struct {
 	Total     int
-	Blocked   int // wait in a blocking call, such as servers for tasks
+	Blocked   int // in a blocking call, such as servers that wait for tasks
 	ByName    []ClientGroup
-	ByCommand []ClientGroup // the last one that they called
+	ByCommand []ClientGroup // by their last command
 	ByHost    []ClientGroup
 	ByAge     []ClientGroup // in the order of age
 	Oldest    time.Duration
-	OutputMax int64 // bytes that the slowest of them has yet to read
+	OutputMax int64 // largest output buffer in bytes
 }
 
-// ClientGroup is how many connections have something in common.
+// ClientGroup is a number of connections with a common property.
 type ClientGroup struct {
-	Name  string // empty: they have none
+	Name  string // empty: no name
 	Count int
-	Rest  bool // all those that are not listed by name
+	Rest  bool // all others
 }
 
 var ages = []struct {
@@ -82,7 +83,8 @@ func newClients(text string) *Clients {
 	return c
 }
 
-// hostOf is the host of an address. Connections without one, such as those of miniredis's own, keep what they have.
+// hostOf returns the host of an address. An address without a host, as in miniredis, is returned as
+// it is.
 func hostOf(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -102,7 +104,7 @@ func shortened(name string) string {
 	return name
 }
 
-// clientGroups lists the largest groups first, and those that are too many together.
+// clientGroups returns the groups, largest first, with the ones beyond maxGroups combined.
 func clientGroups(counts map[string]int) []ClientGroup {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))

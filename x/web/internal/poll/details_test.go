@@ -47,7 +47,7 @@ func TestDetailsAreShared(t *testing.T) {
 		if d, err := p.RedisDetails(t.Context()); err != nil || d.Left != 4 {
 			t.Errorf("an error was kept: %+v, %v", d, err)
 		}
-		// One that hangs ends by its own timeout.
+		// A hanging call ends by its own timeout.
 		time.Sleep(detailsAge)
 		f.set(func(f *fakeSource) { f.hang = make(chan struct{}) })
 		began := time.Now()
@@ -82,7 +82,7 @@ func TestClients(t *testing.T) {
 	wantEqual(t, "hosts", []string{hostOf("[::1]:5000"), hostOf(""), hostOf("x"), hostOf("/a.sock:0")}, []string{"::1", "", "x", "/a.sock"})
 }
 
-// Values of calls may be payloads, and are never shown.
+// Values of commands may be payloads, and are never shown.
 func TestCallText(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("k", 100)

@@ -1,14 +1,20 @@
-// Package poll looks at one Redis for all pages: one poller, however many tabs are open. It keeps the latest snapshot, a bounded
-// history of numbers, and tells its subscribers of each new snapshot.
+// Package poll polls one Redis on behalf of all pages, with one poller for any number of tabs. It
+// keeps the latest snapshot and a bounded history of metrics, and notifies its subscribers of new
+// snapshots.
 //
-//	poller.go   when to look: pacing, subscribers, starting and stopping
-//	look.go     one look: its parts side by side, each of which may fail alone
-//	source.go   what a look asks Redis
-//	info.go     what the text of INFO says
-//	rate.go     how fast queues move, from two looks
-//	series.go   numbers over time in fixed memory
-//	history.go  which numbers are kept, and how they are asked for
-//	health.go   what is wrong, in plain sentences; thresholds.go says from when on
-//	events.go   the event stream that tells tabs of new snapshots
-//	details.go  the Redis page, asked on demand
+//	poller.go         the polling loop: intervals, subscribers, start and stop
+//	snapshot.go       the data of one poll, with its verdicts
+//	snapshotter.go    one poll: its parts run concurrently, and each may fail on its own
+//	source.go         the calls to Redis
+//	info.go           parsing of INFO
+//	rate.go           rates of queues, from consecutive polls
+//	series.go         time series in fixed memory
+//	history.go        the recorded metrics, and queries
+//	health.go         the verdicts on the health of the system, worst first
+//	health_queue.go   the verdicts on a queue
+//	health_redis.go   the verdicts on Redis
+//	health_memory.go  what the diagnosis remembers of earlier snapshots
+//	thresholds.go     the thresholds of verdicts
+//	events.go         the event stream that notifies tabs of new snapshots
+//	details.go        the data of the Redis page, read on demand; details_clients.go has its clients
 package poll

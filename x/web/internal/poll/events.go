@@ -8,17 +8,18 @@ import (
 )
 
 const (
-	// heartbeat is how often a stream says that it is there while nothing happens: proxies close what is silent.
+	// heartbeat is the interval of comments on an idle stream. Proxies close idle connections.
 	heartbeat = 15 * time.Second
 
-	// writeTimeout is how long a client may take to read what is sent to it. After that it is taken for dead.
+	// writeTimeout is how long a write to a client may take before the client counts as
+	// disconnected.
 	writeTimeout = 10 * time.Second
 
-	// streamStart says after how many milliseconds a browser shall connect again.
+	// streamStart sets the reconnection delay of browsers, in milliseconds.
 	streamStart = "retry: 2000\n\n"
 )
 
-// event is what a stream tells of a snapshot. All else is asked for by whoever shows it.
+// event is the data of a snapshot event. Everything else is requested by the pages.
 type event struct {
 	Seq      uint64    `json:"seq"`
 	At       time.Time `json:"at"`
@@ -30,7 +31,7 @@ type event struct {
 func newEvent(s *Snapshot) event {
 	e := event{Seq: s.Seq, At: s.At, Verdicts: len(s.Health)}
 	if s.Err != nil {
-		e.Error = s.Err.Error()
+		e.Error = unreachable(s.Err)
 	}
 	for _, v := range s.Health {
 		if v.Severity == Trouble {
@@ -40,29 +41,30 @@ func newEvent(s *Snapshot) event {
 	return e
 }
 
-// Events is an http.HandlerFunc: a stream (text/event-stream) with an event "snapshot" for the latest snapshot and each new one, and a
-// comment every 15 s. Its data is JSON: {seq, at, error?, verdicts, troubles}. It ends with the request, with Close, and when the client
-// does not read for ten seconds. More than Config.MaxStreams are refused with 503.
+// Events is an http.HandlerFunc that serves a stream (text/event-stream). It sends an event
+// "snapshot" for the latest snapshot and each new one, and a comment every 15 s. The data is JSON:
+// {seq, at, error?, verdicts, troubles}. The stream ends with the request, with Close, and when the
+// client does not read for ten seconds. Streams beyond Config.MaxStreams are rejected with 503.
 func (p *Poller) Events(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		w.Header().Set("Allow", http.MethodGet)
-		http.Error(w, "Only GET is served here.", http.StatusMethodNotAllowed)
+		http.Error(w, "Only GET is supported.", http.StatusMethodNotAllowed)
 		return
 	}
 	defer p.streams.Add(-1)
 	if p.streams.Add(1) > int64(p.cfg.MaxStreams) {
 		w.Header().Set("Retry-After", "10")
-		http.Error(w, "There are too many event streams: close some tabs.", http.StatusServiceUnavailable)
+		http.Error(w, "Too many event streams are open. Close some tabs.", http.StatusServiceUnavailable)
 		return
 	}
 	if p.closed() {
-		http.Error(w, "The server is being shut down.", http.StatusServiceUnavailable)
+		http.Error(w, "The server is shutting down.", http.StatusServiceUnavailable)
 		return
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // nginx would keep events back
+	h.Set("X-Accel-Buffering", "no") // otherwise nginx buffers events
 	s := &stream{w: w, rc: http.NewResponseController(w)}
 	snapshots := p.Subscribe(r.Context())
 	if !s.send([]byte(streamStart)) {
@@ -99,15 +101,15 @@ func (s *stream) snapshot(snapshot *Snapshot) bool {
 	}
 	var text bytes.Buffer
 	text.WriteString("event: snapshot\ndata: ")
-	text.Write(data) // JSON holds no newlines
+	text.Write(data) // JSON has no newlines
 	text.WriteString("\n\n")
 	return s.send(text.Bytes())
 }
 
-// send reports whether the client can be written to. The deadline also takes the place of http.Server's WriteTimeout, which would
-// end the stream.
+// send writes text and reports whether it succeeded. Its deadline replaces http.Server's
+// WriteTimeout, which would end the stream.
 func (s *stream) send(text []byte) bool {
-	_ = s.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every writer has one
+	_ = s.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every writer supports it
 	if _, err := s.w.Write(text); err != nil {
 		return false
 	}

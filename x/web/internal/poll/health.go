@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
-// judge says what is wrong, the worst first. It depends on the snapshot and on what is remembered of those before only.
-func judge(s *Snapshot, m *memory) []Verdict {
-	j := &judgement{s: s, m: m, served: serving(s)}
+// diagnose returns the current problems, most severe first. It depends only on the snapshot and on
+// the memory of earlier ones.
+func diagnose(s *Snapshot, m *memory) []Verdict {
+	j := &diagnosis{s: s, m: m, served: serving(s)}
 	j.redis()
 	if s.Err == nil {
 		j.problems()
@@ -30,19 +32,19 @@ func judge(s *Snapshot, m *memory) []Verdict {
 	return j.verdicts
 }
 
-// judgement collects verdicts.
-type judgement struct {
+// diagnosis collects verdicts.
+type diagnosis struct {
 	s        *Snapshot
 	m        *memory
 	served   map[string]service
 	verdicts []Verdict
 }
 
-func (j *judgement) add(severity Severity, kind, link, text, hint string) {
+func (j *diagnosis) add(severity Severity, kind, link, text, hint string) {
 	j.verdicts = append(j.verdicts, Verdict{Severity: severity, Kind: kind, Link: link, Text: text, Hint: hint})
 }
 
-func (j *judgement) addQueue(severity Severity, kind, queue, text, hint string) {
+func (j *diagnosis) addQueue(severity Severity, kind, queue, text, hint string) {
 	j.verdicts = append(j.verdicts, Verdict{Severity: severity, Queue: queue, Kind: kind, Text: text, Hint: hint, Link: queueLink(queue)})
 }
 
@@ -54,8 +56,8 @@ const (
 	schedulersLink = "/schedulers"
 )
 
-// problems tells which parts of the look failed alone.
-func (j *judgement) problems() {
+// problems reports the parts of the poll that failed on their own.
+func (j *diagnosis) problems() {
 	p := j.s.Problems
 	for _, part := range []struct {
 		what, link string
@@ -64,23 +66,23 @@ func (j *judgement) problems() {
 		{"queues", "/queues", p.Queues}, {"servers", serversLink, p.Servers}, {"schedulers", schedulersLink, p.Entries},
 	} {
 		if part.err != nil {
-			j.add(Trouble, "look-failed", part.link, fmt.Sprintf("The %s cannot be listed: %v", part.what, part.err),
-				"What is shown of them is from before.")
+			j.add(Trouble, "look-failed", part.link, fmt.Sprintf("Could not list %s: %s", part.what, show.Cause(part.err)),
+				"Showing their last known state.")
 		}
 	}
 	if p.Redis != nil {
-		j.add(Notice, "no-info", redisLink, fmt.Sprintf("Redis does not tell of itself: %v", p.Redis),
-			"Its memory and its settings are not watched. Let the user that is logged in with use INFO and DBSIZE.")
+		j.add(Notice, "no-info", redisLink, fmt.Sprintf("No data about Redis: INFO is not available: %s", show.Cause(p.Redis)),
+			"Its memory and settings are not monitored. Allow INFO and DBSIZE for the Redis user of this process.")
 	}
 }
 
-// service is who serves a queue.
+// service describes the servers of a queue.
 type service struct {
-	servers, stopped int // those that take tasks, and those that no longer do
-	slots, busy      int // of those that take tasks
+	servers, stopped int // active servers, and servers that are stopping
+	slots, busy      int // of active servers
 }
 
-// saturated says that there is no free worker for the queue.
+// saturated reports whether the queue has no free worker slot.
 func (s service) saturated() bool { return s.slots > 0 && s.busy >= s.slots }
 
 func serving(s *Snapshot) map[string]service {
@@ -101,12 +103,12 @@ func serving(s *Snapshot) map[string]service {
 	return served
 }
 
-func (j *judgement) servers() {
+func (j *diagnosis) servers() {
 	for _, c := range j.m.crashed {
 		j.add(Warning, "server-gone", serversLink,
-			fmt.Sprintf("Server %s has not been heard of since about %s, when it was processing %s",
+			fmt.Sprintf("Server %s stopped reporting at about %s, while it was processing %s",
 				c.name, clockTime(c.at), count(c.tasks, "task", "tasks")),
-			"If nobody shut it down, it crashed. Other servers take its tasks over when their leases end.")
+			"It probably crashed. Other servers recover its tasks when their leases expire.")
 	}
 	if j.s.Problems.Servers != nil {
 		return
@@ -126,21 +128,21 @@ func (j *judgement) servers() {
 			continue
 		}
 		j.add(Warning, "handler-overrun", serversLink,
-			fmt.Sprintf("Server %s has %s beyond the deadline, one of type %q in queue %q by %s",
-				serverName(server), count(late, "handler that runs", "handlers that run"), first.TaskType, first.Queue, span(longest)),
-			"Handlers should end when their context does. Each of these keeps a worker from other tasks.")
+			fmt.Sprintf("Server %s has %s past the deadline; the longest, of type %q in queue %q, by %s",
+				serverName(server), count(late, "handler running", "handlers running"), first.TaskType, first.Queue, span(longest)),
+			"Handlers must return when their context is canceled. Each of these occupies a worker slot.")
 	}
 }
 
-func (j *judgement) schedulers() {
+func (j *diagnosis) schedulers() {
 	if j.s.Problems.Entries != nil {
 		return
 	}
 	if len(j.s.Entries) == 0 {
-		if gone := j.s.At.Sub(j.m.entriesAt); !j.m.entriesAt.IsZero() && gone < noSchedulerTold {
+		if gone := j.s.At.Sub(j.m.entriesAt); !j.m.entriesAt.IsZero() && gone < noSchedulerReported {
 			j.add(Warning, "no-scheduler", schedulersLink,
-				fmt.Sprintf("No scheduler has been running for %s; before, there were %s", span(gone), count(j.m.entries, "periodic task", "periodic tasks")),
-				"Start the scheduler again, unless it is not needed any more.")
+				fmt.Sprintf("No scheduler has been running for %s; the last one had %s", span(gone), count(j.m.entries, "periodic task", "periodic tasks")),
+				"Restart the scheduler if its tasks are still needed.")
 		}
 		return
 	}
@@ -162,15 +164,21 @@ func (j *judgement) schedulers() {
 		name = fmt.Sprintf("%q (%s)", first.Task.Type(), first.Spec)
 	}
 	j.add(Warning, "schedule-missed", schedulersLink,
-		fmt.Sprintf("%s overdue, of %s for %s", count(missed, "periodic task is", "periodic tasks are"), name, span(longest)),
-		"The scheduler lives, and does not enqueue: look at its log, and at the clock of its host.")
+		fmt.Sprintf("%s overdue; the longest, %s, for %s", count(missed, "periodic task is", "periodic tasks are"), name, span(longest)),
+		"The scheduler is running but not enqueueing. Check its log and the clock of its host.")
 }
 
-func serverName(s *asynq.ServerInfo) string { return s.Host + ":" + strconv.Itoa(s.PID) }
+// serverName returns the display name of a server or polling worker.
+func serverName(s *asynq.ServerInfo) string {
+	if s.Worker != "" {
+		return s.Worker
+	}
+	return s.Host + ":" + strconv.Itoa(s.PID)
+}
 
 func clockTime(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" }
 
-// count is a number with its noun: "1 task", "12,000 tasks".
+// count formats a number with its noun: "1 task", "12,000 tasks".
 func count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -178,7 +186,7 @@ func count(n int, one, many string) string {
 	return number(n) + " " + many
 }
 
-// number writes a number with commas.
+// number formats a number with commas.
 func number(n int) string {
 	text := strconv.Itoa(n)
 	sign := ""
@@ -195,7 +203,7 @@ func number(n int) string {
 	return sign + strings.Join(out, ",")
 }
 
-// span writes a duration as one says it, rounded down: "45 s", "14 min", "3 h 20 min", "2 days".
+// span formats a duration, rounded down: "45 s", "14 min", "3 h 20 min", "2 days".
 func span(d time.Duration) string {
 	switch {
 	case d < 0:

@@ -6,16 +6,16 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// memory is what judging needs to know of earlier looks. Of each of up to maxTracked queues it keeps about 1.3 kB; the others are
-// judged by the latest look alone.
+// memory is the part of earlier snapshots that verdicts depend on. It takes about 1.3 kB for each
+// of up to maxTracked queues. Verdicts on other queues depend on the latest snapshot only.
 type memory struct {
 	queues  map[string]*queueMemory
 	servers map[string]serverMemory
 	crashed []crash
 
-	entriesAt time.Time // when there were entries of schedulers last
-	entries   int       // and how many
-	evicted   int64     // by Redis before the first look
+	entriesAt time.Time // the last time with scheduler entries
+	entries   int       // their number
+	evicted   int64     // by Redis before the first snapshot
 	evictions bool      // evicted is known
 }
 
@@ -23,44 +23,44 @@ func newMemory() *memory {
 	return &memory{queues: make(map[string]*queueMemory), servers: make(map[string]serverMemory)}
 }
 
-// queueMemory is what is remembered of a queue.
+// queueMemory is the memory of one queue.
 type queueMemory struct {
 	pausedSince    time.Time // zero: not paused
 	saturatedSince time.Time // zero: not saturated
-	points         []point   // the oldest first
+	points         []point   // oldest first
 }
 
-// point is a queue at one look.
+// point is a queue in one snapshot.
 type point struct {
 	at                                   time.Time
 	pending, processed, failed, archived int
 }
 
-// pointGap is the time between two points; so there are about 25 of them within the trend.
+// pointGap is the minimum time between two points. There are about 25 points within the trend.
 const pointGap = 12 * time.Second
 
-// serverMemory is what is remembered of a server that is listed.
+// serverMemory is the memory of a listed server.
 type serverMemory struct {
-	name   string // host and process
+	name   string // host and PID
 	active bool
 	tasks  int
-	held   time.Duration // for how long it had held the task that it began first
+	held   time.Duration // the age of its longest-running task
 }
 
-// crash is a server that vanished.
+// crash is a server that disappeared without stopping.
 type crash struct {
 	name  string
 	at    time.Time
 	tasks int
 }
 
-// maxCrashes bounds the servers that are remembered to have vanished.
+// maxCrashes bounds the number of remembered crashes.
 const maxCrashes = 100
 
-// note remembers what the snapshot says. A look that failed says nothing.
+// note records a snapshot. A failed snapshot has no information.
 func (m *memory) note(s *Snapshot) {
 	if s.Err != nil {
-		clear(m.servers) // whether those that are not listed afterwards crashed, or Redis forgot them, cannot be told
+		clear(m.servers) // servers missing afterwards may have crashed, or Redis may have lost their records
 		return
 	}
 	if s.Problems.Queues == nil {
@@ -106,7 +106,7 @@ func (m *memory) noteQueues(s *Snapshot) {
 	}
 }
 
-// since keeps from when on something has been so.
+// since updates the time at which a condition became true.
 func since(at *time.Time, so bool, now time.Time) {
 	switch {
 	case !so:
@@ -120,7 +120,7 @@ func (q *queueMemory) add(at time.Time, i *asynq.QueueInfo) {
 	if n := len(q.points); n > 0 {
 		last := q.points[n-1]
 		if i.ProcessedTotal < last.processed || i.FailedTotal < last.failed || at.Before(last.at) {
-			q.points = q.points[:0] // the queue was made anew, or the clock was set back
+			q.points = q.points[:0] // the queue was recreated, or the clock was set back
 		} else if at.Sub(last.at) < pointGap {
 			return
 		}
@@ -133,7 +133,7 @@ func (q *queueMemory) add(at time.Time, i *asynq.QueueInfo) {
 	q.points = append(q.points, point{at: at, pending: i.Pending, processed: i.ProcessedTotal, failed: i.FailedTotal, archived: i.Archived})
 }
 
-// before is the oldest point within the trend; ok is false if it is not at least so long ago.
+// before returns the oldest point within the trend. ok is false if it is less than least ago.
 func (q *queueMemory) before(now time.Time, least time.Duration) (p point, ok bool) {
 	if q == nil {
 		return point{}, false
@@ -156,8 +156,9 @@ func (m *memory) noteServers(s *Snapshot) {
 		listed[server.ID] = now
 	}
 	for id, was := range m.servers {
-		// A server that is shut down gives its tasks back and goes at once. One that crashed stays listed for ten seconds with what
-		// it held; a task that has run for less may have ended in time.
+		// A server that shuts down requeues its tasks and is removed at once. A crashed server
+		// stays listed for ten seconds with its tasks. A task that has run for less than crashHeld
+		// may have finished in time.
 		if _, ok := listed[id]; !ok && was.active && was.held >= crashHeld {
 			m.crashed = append(m.crashed, crash{name: was.name, at: s.At, tasks: was.tasks})
 		}
@@ -165,7 +166,7 @@ func (m *memory) noteServers(s *Snapshot) {
 	m.servers = listed
 	kept := m.crashed[:0]
 	for _, c := range m.crashed {
-		if s.At.Sub(c.at) < crashTold {
+		if s.At.Sub(c.at) < crashReported {
 			kept = append(kept, c)
 		}
 	}

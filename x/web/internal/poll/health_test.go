@@ -12,7 +12,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// watch judges one look after the other, every two seconds.
+// watch diagnoses consecutive snapshots, every two seconds.
 type watch struct {
 	m    *memory
 	at   time.Time
@@ -21,17 +21,17 @@ type watch struct {
 
 func newWatch() *watch { return &watch{m: newMemory(), at: start} }
 
-// look judges a snapshot.
+// look diagnoses a snapshot.
 func (w *watch) look(s Snapshot) []Verdict {
 	s.At = w.at
 	w.m.note(&s)
-	s.Health = judge(&s, w.m)
+	s.Health = diagnose(&s, w.m)
 	w.last = &s
 	w.at = w.at.Add(2 * time.Second)
 	return s.Health
 }
 
-// watch looks for some time at what f makes for each look.
+// watch diagnoses the snapshots of f for a duration.
 func (w *watch) watch(d time.Duration, f func(second int) Snapshot) []Verdict {
 	for end := w.at.Add(d); !w.at.After(end); {
 		w.look(f(int(w.at.Sub(start) / time.Second)))
@@ -39,7 +39,7 @@ func (w *watch) watch(d time.Duration, f func(second int) Snapshot) []Verdict {
 	return w.last.Health
 }
 
-// worker is a server that listens to queues and processes so many tasks of the first.
+// worker returns a server that processes queues, with busy active tasks of the first one.
 func worker(busy int, queues ...string) *asynq.ServerInfo {
 	s := &asynq.ServerInfo{ID: "id", Host: "host", PID: 42, Status: activeStatus, Concurrency: 10, Queues: make(map[string]int)}
 	for _, q := range queues {
@@ -53,12 +53,12 @@ func worker(busy int, queues ...string) *asynq.ServerInfo {
 	return s
 }
 
-// one is a snapshot of the queue low, which a server listens to.
+// one returns a snapshot of the queue low with a server.
 func one(info asynq.QueueInfo) Snapshot {
 	return Snapshot{Queues: []Queue{{Name: "low", Info: &info}}, Servers: []*asynq.ServerInfo{worker(0, "low")}}
 }
 
-// verdict finds the only verdict of a kind.
+// verdict returns the only verdict of a kind.
 func verdict(t *testing.T, all []Verdict, kind string) Verdict {
 	t.Helper()
 	var found []Verdict
@@ -73,7 +73,7 @@ func verdict(t *testing.T, all []Verdict, kind string) Verdict {
 	return found[0]
 }
 
-func TestHealthOfOneLook(t *testing.T) {
+func TestHealthOfOneSnapshot(t *testing.T) {
 	t.Parallel()
 	unserved := func(i asynq.QueueInfo) Snapshot {
 		s := one(i)
@@ -87,33 +87,33 @@ func TestHealthOfOneLook(t *testing.T) {
 		name     string
 		snapshot Snapshot
 		verdicts string
-		text     string // a part of the first one's
+		text     string // part of the text of the first verdict
 	}{
 		{"nothing", Snapshot{}, "[]", ""},
 		{"all well", one(asynq.QueueInfo{Pending: 5, Latency: 59 * time.Second, Scheduled: 9, Archived: 8999, ScheduledOverdue: 29 * time.Second}), "[]", ""},
 		{"empty queue without a server", unserved(asynq.QueueInfo{Archived: 5, Completed: 3}), "[]", ""},
-		{"no server", unserved(asynq.QueueInfo{Pending: 12345}), "[trouble no-worker low]", `Queue "low" has 12,345 tasks, and no server listens to it`},
-		{"no server, one task", unserved(asynq.QueueInfo{Pending: 1}), "[trouble no-worker low]", `has 1 task, and`},
+		{"no server", unserved(asynq.QueueInfo{Pending: 12345}), "[trouble no-worker low]", `Queue "low" has 12,345 tasks, but no server or worker processes it`},
+		{"no server, one task", unserved(asynq.QueueInfo{Pending: 1}), "[trouble no-worker low]", `has 1 task, but`},
 		{"no server, active", unserved(asynq.QueueInfo{Active: 1}), "[trouble no-worker low]", ""},
 		{"no server, later", unserved(asynq.QueueInfo{Scheduled: 1, Retry: 1}), "[warning no-worker low]", "2 tasks"},
-		{"servers unknown", Snapshot{Queues: unserved(asynq.QueueInfo{Pending: 1}).Queues, Problems: Problems{Servers: errDown}}, "[trouble look-failed]", "The servers cannot be listed: connection refused"},
-		{"stopped server", Snapshot{Queues: one(asynq.QueueInfo{Pending: 1}).Queues, Servers: []*asynq.ServerInfo{stopped}}, "[trouble no-worker low]", "were stopped"},
+		{"servers unknown", Snapshot{Queues: unserved(asynq.QueueInfo{Pending: 1}).Queues, Problems: Problems{Servers: errDown}}, "[trouble look-failed]", "Could not list servers: connection refused"},
+		{"stopped server", Snapshot{Queues: one(asynq.QueueInfo{Pending: 1}).Queues, Servers: []*asynq.ServerInfo{stopped}}, "[trouble no-worker low]", "are stopping"},
 		{"other queue's server", Snapshot{Queues: one(asynq.QueueInfo{Pending: 1}).Queues, Servers: []*asynq.ServerInfo{worker(0, "high")}}, "[trouble no-worker low]", ""},
-		{"waits a minute", one(asynq.QueueInfo{Pending: 1, Latency: time.Minute}), "[notice waiting low]", "the oldest task waits 60 s"},
-		{"waits long", one(asynq.QueueInfo{Pending: 1, Latency: 14*time.Minute + 59*time.Second}), "[warning waiting low]", "the oldest task waits 14 min"},
-		{"waits too long", one(asynq.QueueInfo{Pending: 1, Latency: 3*time.Hour + 20*time.Minute}), "[trouble waiting low]", "the oldest task waits 3 h 20 min"},
-		{"paused", one(asynq.QueueInfo{Paused: true, Pending: 3, Latency: time.Hour}), "[warning paused low]", `Queue "low" is paused, and 3 tasks wait`},
+		{"waits a minute", one(asynq.QueueInfo{Pending: 1, Latency: time.Minute}), "[notice waiting low]", "the oldest task has been waiting for 60 s"},
+		{"waits long", one(asynq.QueueInfo{Pending: 1, Latency: 14*time.Minute + 59*time.Second}), "[warning waiting low]", "the oldest task has been waiting for 14 min"},
+		{"waits too long", one(asynq.QueueInfo{Pending: 1, Latency: 3*time.Hour + 20*time.Minute}), "[trouble waiting low]", "the oldest task has been waiting for 3 h 20 min"},
+		{"paused", one(asynq.QueueInfo{Paused: true, Pending: 3, Latency: time.Hour}), "[warning paused low]", `Queue "low" is paused, and 3 tasks are waiting`},
 		{"paused and empty", one(asynq.QueueInfo{Paused: true, Scheduled: 3}), "[]", ""},
 		{"scheduled overdue", one(asynq.QueueInfo{Scheduled: 1, ScheduledOverdue: 30 * time.Second}), "[warning scheduled-overdue low]", "a scheduled task has been due for 30 s"},
 		{"retry overdue", one(asynq.QueueInfo{Retry: 1, RetryOverdue: time.Hour}), "[trouble retry-overdue low]", "a task to retry has been due for 60 min"},
-		{"orphaned", one(asynq.QueueInfo{Active: 1, LeaseOverdue: 15 * time.Second}), "[warning orphaned low]", "an active task has had no worker for 15 s"},
+		{"orphaned", one(asynq.QueueInfo{Active: 1, LeaseOverdue: 15 * time.Second}), "[warning orphaned low]", "the lease of an active task expired 15 s ago"},
 		{"orphaned long", one(asynq.QueueInfo{Active: 1, LeaseOverdue: 2 * time.Minute}), "[trouble orphaned low]", ""},
-		{"archive", one(asynq.QueueInfo{Archived: 9000}), "[notice archive-nearly-full low]", "holds 9,000 tasks"},
+		{"archive", one(asynq.QueueInfo{Archived: 9000}), "[notice archive-nearly-full low]", "has 9,000 tasks"},
 		{"archive full", one(asynq.QueueInfo{Archived: 10_000}), "[warning archive-full low]", "full (10,000 tasks)"},
-		{"queue error", Snapshot{Queues: []Queue{{Name: "low", Err: errors.New("WRONGTYPE")}}}, "[trouble queue-error low]", `Queue "low" cannot be asked: WRONGTYPE`},
-		{"no Redis", Snapshot{Err: errDown, Queues: unserved(asynq.QueueInfo{Pending: 1}).Queues}, "[trouble redis-unreachable]", "Redis cannot be reached: connection refused"},
+		{"queue error", Snapshot{Queues: []Queue{{Name: "low", Err: errors.New("WRONGTYPE")}}}, "[trouble queue-error low]", `Could not read queue "low": WRONGTYPE`},
+		{"no Redis", Snapshot{Err: errDown, Queues: unserved(asynq.QueueInfo{Pending: 1}).Queues}, "[trouble redis-unreachable]", "Redis is unreachable: connection refused"},
 		{"no INFO", Snapshot{Problems: Problems{Redis: errors.New("NOPERM")}}, "[notice no-info]", "NOPERM"},
-		{"no entries", Snapshot{Problems: Problems{Entries: errDown, Queues: errDown}}, "[trouble look-failed trouble look-failed]", "The queues"},
+		{"no entries", Snapshot{Problems: Problems{Entries: errDown, Queues: errDown}}, "[trouble look-failed trouble look-failed]", "Could not list queues"},
 		{"memory", redis(Redis{Memory: 79, MaxMemory: 100}), "[]", ""},
 		{"memory warning", redis(Redis{Memory: 850 << 20, MaxMemory: 1 << 30}), "[warning redis-memory]", "Redis uses 850.0 MiB of 1.0 GiB (83 %)"},
 		{"memory trouble", redis(Redis{Memory: 95, MaxMemory: 100}), "[trouble redis-memory]", "95 B of 100 B (95 %)"},
@@ -125,7 +125,7 @@ func TestHealthOfOneLook(t *testing.T) {
 		{"small and fragmented", redis(Redis{Memory: 1 << 20, FragmentationPct: 800}), "[]", ""},
 		{"cannot save", redis(Redis{SaveFailed: true}), "[warning redis-save]", ""},
 		{"a node is down", Snapshot{Redis: Redis{Nodes: []Node{{Addr: "a:1", Err: errDown}, {Addr: "b:1", Redis: Redis{Memory: 99, MaxMemory: 100}}}}},
-			"[trouble redis-node trouble redis-memory]", "Redis node a:1 cannot be asked: connection refused"},
+			"[trouble redis-node trouble redis-memory]", "Redis node a:1 is unreachable: connection refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWatch()
@@ -163,10 +163,10 @@ func TestPausedSince(t *testing.T) {
 	w := newWatch()
 	paused := func(int) Snapshot { return one(asynq.QueueInfo{Paused: true, Pending: 2}) }
 	all := w.watch(10*time.Minute, paused)
-	wantEqual(t, "text", verdict(t, all, "paused").Text, `Queue "low" is paused for at least 10 min, and 2 tasks wait`)
+	wantEqual(t, "text", verdict(t, all, "paused").Text, `Queue "low" is paused for at least 10 min, and 2 tasks are waiting`)
 	w.look(one(asynq.QueueInfo{}))
 	all = w.look(paused(0))
-	wantEqual(t, "text when it is paused again", verdict(t, all, "paused").Text, `Queue "low" is paused, and 2 tasks wait`)
+	wantEqual(t, "text when it is paused again", verdict(t, all, "paused").Text, `Queue "low" is paused, and 2 tasks are waiting`)
 }
 
 func TestBacklog(t *testing.T) {
@@ -182,7 +182,7 @@ func TestBacklog(t *testing.T) {
 	}
 	all := w.watch(3*time.Minute, grow(1000, 10))
 	v := verdict(t, all, "backlog-grows")
-	if v.Severity != Warning || !strings.Contains(v.Text, "tasks are pending, 3") || !strings.Contains(v.Text, "60,600 come a minute, 600 are processed") {
+	if v.Severity != Warning || !strings.Contains(v.Text, "tasks are pending, 3") || !strings.Contains(v.Text, "60,600 arriving/min, 600 processed/min") {
 		t.Errorf("%+v", v)
 	}
 	if all := newWatch().watch(6*time.Minute, grow(10, 10)); len(all) != 0 {
@@ -218,11 +218,11 @@ func TestFailing(t *testing.T) {
 			return one(asynq.QueueInfo{ProcessedTotal: 1000 + int(c.processed*s), FailedTotal: 900 + int(c.failed*s)})
 		})
 		wantEqual(t, fmt.Sprintf("verdict on %v failures of %v", c.failed, c.processed), strings.Join(kinds(w.last), ","), c.want)
-		if c.failed == 9 && !strings.Contains(w.last.Health[0].Text, "5 min failed (90 %)") {
+		if c.failed == 9 && !strings.Contains(w.last.Health[0].Text, "failed within 5 min (90 %)") {
 			t.Errorf("%+v", w.last.Health[0])
 		}
 	}
-	// A queue that is made anew begins with nothing.
+	// A recreated queue starts without history.
 	w := newWatch()
 	w.watch(2*time.Minute, func(second int) Snapshot {
 		return one(asynq.QueueInfo{ProcessedTotal: 1000 + 10*second, FailedTotal: 10 * second})
@@ -262,7 +262,7 @@ func TestSaturated(t *testing.T) {
 	wantEqual(t, "verdicts after 2 min", kinds(w.last), nil)
 	w.watch(2*time.Minute, snapshot(10))
 	wantEqual(t, "verdicts after 4 min", kinds(w.last), []string{"notice saturated low"})
-	if text := w.last.Health[0].Text; text != `Queue "low": all 10 workers of 1 server have been busy for 4 min, and 5 tasks wait` {
+	if text := w.last.Health[0].Text; text != `Queue "low": all 10 workers of 1 server have been busy for 4 min; 5 tasks are waiting` {
 		t.Error(text)
 	}
 	w.look(snapshot(9)(0))
@@ -280,10 +280,10 @@ func TestServerGone(t *testing.T) {
 	w.look(Snapshot{Problems: Problems{Servers: errDown}})
 	all := w.watch(time.Minute, with())
 	v := verdict(t, all, "server-gone")
-	if v.Severity != Warning || v.Text != "Server host:42 has not been heard of since about 12:00:24 UTC, when it was processing 3 tasks" {
+	if v.Severity != Warning || v.Text != "Server host:42 stopped reporting at about 12:00:24 UTC, while it was processing 3 tasks" {
 		t.Errorf("%+v", v)
 	}
-	if all := w.watch(crashTold, with()); len(all) != 0 {
+	if all := w.watch(crashReported, with()); len(all) != 0 {
 		t.Errorf("ten minutes later: %+v", all)
 	}
 	for name, gone := range map[string]func(w *watch){
@@ -309,7 +309,7 @@ func TestHandlerOverrun(t *testing.T) {
 	s.ActiveWorkers[1].Deadline = start.Add(-5 * time.Minute)
 	all := newWatch().look(Snapshot{Servers: []*asynq.ServerInfo{s}})
 	wantEqual(t, "text", verdict(t, all, "handler-overrun").Text,
-		`Server host:42 has 1 handler that runs beyond the deadline, one of type "mail" in queue "low" by 5 min`)
+		`Server host:42 has 1 handler running past the deadline; the longest, of type "mail" in queue "low", by 5 min`)
 	s.ActiveWorkers[1].Deadline = time.Time{}
 	if all := newWatch().look(Snapshot{Servers: []*asynq.ServerInfo{s}}); len(all) != 0 {
 		t.Errorf("without a deadline: %+v", all)
@@ -326,13 +326,13 @@ func TestSchedulers(t *testing.T) {
 		t.Errorf("a minute late: %+v", all)
 	}
 	all := w.watch(2*time.Minute, with)
-	wantEqual(t, "text", verdict(t, all, "schedule-missed").Text, `1 periodic task is overdue, of "report" (@every 1m) for 3 min`)
+	wantEqual(t, "text", verdict(t, all, "schedule-missed").Text, `1 periodic task is overdue; the longest, "report" (@every 1m), for 3 min`)
 	all = w.watch(5*time.Minute, func(int) Snapshot { return Snapshot{} })
-	wantEqual(t, "text", verdict(t, all, "no-scheduler").Text, "No scheduler has been running for 5 min; before, there were 2 periodic tasks")
+	wantEqual(t, "text", verdict(t, all, "no-scheduler").Text, "No scheduler has been running for 5 min; the last one had 2 periodic tasks")
 	if all := w.look(Snapshot{Problems: Problems{Entries: errDown}}); len(all) != 1 || all[0].Kind != "look-failed" {
 		t.Errorf("they cannot be listed: %+v", all)
 	}
-	w.at = w.at.Add(noSchedulerTold)
+	w.at = w.at.Add(noSchedulerReported)
 	if all := w.look(Snapshot{}); len(all) != 0 {
 		t.Errorf("a day later: %+v", all)
 	}
@@ -345,7 +345,7 @@ func TestEvicted(t *testing.T) {
 	if all := w.look(with(500)); len(all) != 0 {
 		t.Errorf("before it was watched: %+v", all)
 	}
-	wantEqual(t, "text", verdict(t, w.look(with(1500)), "redis-evicted").Text, "Redis has evicted 1,000 keys since it is watched")
+	wantEqual(t, "text", verdict(t, w.look(with(1500)), "redis-evicted").Text, "Redis has evicted 1,000 keys since monitoring started")
 	if all := w.look(with(0)); len(all) != 0 {
 		t.Errorf("Redis started anew: %+v", all)
 	}
@@ -361,7 +361,7 @@ func TestHealthMemoryIsBounded(t *testing.T) {
 	}
 	w.look(many)
 	wantEqual(t, "queues that are remembered", len(w.m.queues), maxTracked)
-	wantEqual(t, "verdicts", len(w.last.Health), maxTracked+10) // the others are judged too
+	wantEqual(t, "verdicts", len(w.last.Health), maxTracked+10) // the others have verdicts as well
 	w.watch(20*time.Minute, func(int) Snapshot { return one(asynq.QueueInfo{}) })
 	wantEqual(t, "queues that are remembered then", len(w.m.queues), 1)
 	if n := len(w.m.queues["low"].points); n > 28 {

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// Metric is a number that is kept over time.
+// Metric is a number that is recorded over time.
 type Metric int
 
-// The metrics. Those after Latency are kept in total only.
+// The metrics. Those after Latency are recorded for all queues together only.
 const (
-	Processed   Metric = iota // attempts that ended, per second
-	Failed                    // attempts that failed, per second
+	Processed   Metric = iota // finished attempts per second
+	Failed                    // failed attempts per second
 	Pending                   // tasks
 	Active                    // tasks
 	Retry                     // tasks
 	Scheduled                 // tasks
 	Archived                  // tasks
-	Latency                   // seconds for which the oldest pending task waits; in total the longest of all queues that are not paused
-	Servers                   // that are active
-	Busy                      // tasks that servers tell they process
+	Latency                   // age of the oldest pending task in seconds; in total the maximum of all queues that are not paused
+	Servers                   // active servers
+	Busy                      // tasks that servers report as being processed
 	RedisMemory               // bytes
 	RedisOps                  // commands per second
 
@@ -34,7 +34,7 @@ var metricNames = [allMetrics]string{
 	"processed", "failed", "pending", "active", "retry", "scheduled", "archived", "latency", "servers", "busy", "redis_memory", "redis_ops",
 }
 
-// String is the metric's name, as it is in JSON.
+// String returns the name of the metric in JSON.
 func (m Metric) String() string {
 	if m < 0 || int(m) >= allMetrics {
 		return "Metric(" + strconv.Itoa(int(m)) + ")"
@@ -42,10 +42,10 @@ func (m Metric) String() string {
 	return metricNames[m]
 }
 
-// MetricNames are the names of all metrics.
+// MetricNames returns the names of all metrics.
 func MetricNames() []string { return slices.Clone(metricNames[:]) }
 
-// ParseMetric finds a metric by its name.
+// ParseMetric returns the metric with a name.
 func ParseMetric(name string) (Metric, bool) {
 	for m, n := range metricNames {
 		if n == name {
@@ -56,41 +56,43 @@ func ParseMetric(name string) (Metric, bool) {
 }
 
 const (
-	// maxTracked bounds the queues that numbers are kept of. Others count only in total.
+	// maxTracked bounds the queues that are recorded separately. Others count only in the total.
 	maxTracked = 1000
 
-	// forgetAfter is for how many seconds the numbers of a queue that is no more are kept, in case that it comes again.
+	// forgetAfter is how long the series of a deleted queue are kept, in seconds, in case it is
+	// recreated.
 	forgetAfter = 10 * 60
 
-	// maxPoints bounds the points of a series: a chart has no more pixels to show.
+	// maxPoints bounds the points of a series to about the pixels of a chart.
 	maxPoints = 400
 
-	// longestSpan is what the coarsest level keeps.
+	// longestSpan is the time span of the coarsest level.
 	longestSpan = 3 * 24 * time.Hour
 )
 
-// history keeps numbers of queues, and of all together. It is safe for concurrent use.
+// history records metrics of queues and of all queues together. It is safe for concurrent use.
 type history struct {
 	hold int64 // in seconds: longer times between samples are gaps
 
 	mu     sync.Mutex
 	total  *track
 	queues map[string]*track
-	latest int64 // when it was last looked, with or without success, in unix seconds
+	latest int64 // time of the last poll, successful or not, in Unix seconds
 }
 
 func newHistory(hold time.Duration) *history {
 	return &history{hold: int64(hold / time.Second), total: newTrack(allMetrics), queues: make(map[string]*track)}
 }
 
-// sample is what one look adds to the history. A queue that could not be asked, or whose rate is not known yet, is in names only.
+// sample is the data that one poll adds. Queues that could not be read or have no rate yet are in
+// names only.
 type sample struct {
 	total  []float64
 	names  []string
 	queues map[string][]float64
 }
 
-// note adds a sample; nil if the look failed.
+// note adds a sample. It is nil if the poll failed.
 func (h *history) note(at time.Time, s *sample) {
 	now := at.Unix()
 	h.mu.Lock()
@@ -133,16 +135,17 @@ func (h *history) note(at time.Time, s *sample) {
 	}
 }
 
-// Series are metrics over time. Gaps, where nothing is known, are NaN; in JSON they are null.
+// Series are metrics over time. Gaps without data are NaN; in JSON they are null.
 type Series struct {
-	Known  bool    // false: of this queue no numbers are kept, because it is new, gone, or there are more than 1,000
+	Known  bool    // false: the queue is not recorded, because it is new, deleted, or beyond the first 1,000
 	Step   int64   // seconds from one point to the next
-	Times  []int64 // when each point begins, in unix seconds
+	Times  []int64 // start of each point in Unix seconds
 	Values map[Metric][]float64
 }
 
-// query reads metrics of a queue, or in total if it is empty, over the last span of time: at most 400 points, in the finest resolution
-// that reaches so far back. No span or less stands for ten minutes, and more than three days for three days.
+// query returns metrics of a queue, or of all queues if it is empty, over the last span of time. It
+// returns at most 400 points, in the finest resolution that covers the span. A span of 0 or less
+// means ten minutes; the maximum is three days.
 func (h *history) query(queue string, metrics []Metric, span time.Duration) Series {
 	seconds := int64(min(span, longestSpan) / time.Second)
 	if seconds <= 0 {
@@ -153,7 +156,7 @@ func (h *history) query(queue string, metrics []Metric, span time.Duration) Seri
 		n++
 	}
 	step := levels[n].step
-	width := (seconds + step*maxPoints - 1) / (step * maxPoints) // buckets for each point
+	width := (seconds + step*maxPoints - 1) / (step * maxPoints) // buckets per point
 	points := min(max(seconds/(step*width), 1), maxPoints)
 
 	h.mu.Lock()
@@ -162,7 +165,7 @@ func (h *history) query(queue string, metrics []Metric, span time.Duration) Seri
 	if queue != "" {
 		t = h.queues[queue]
 	}
-	last := h.latest / (step * width) // points begin at multiples of their length, so that they are the same at the next query
+	last := h.latest / (step * width) // points start at multiples of their length, so that later queries return the same points
 	first := last - points + 1
 	s := Series{Known: t != nil, Step: step * width, Times: make([]int64, points), Values: make(map[Metric][]float64, len(metrics))}
 	for i := range points {

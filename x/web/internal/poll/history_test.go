@@ -10,7 +10,7 @@ import (
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// feed adds samples of one queue, every so often, with a pending count that f tells for each second.
+// feed adds samples of one queue at an interval, with the pending count f for each second.
 func feed(h *history, from time.Time, every, length time.Duration, f func(second int) float64) time.Time {
 	at := from
 	for ; at.Before(from.Add(length)); at = at.Add(every) {
@@ -60,7 +60,7 @@ func TestHistoryLevels(t *testing.T) {
 					t.Fatalf("%d points, %d values (%d known), step %d; want %d, step %d", len(s.Times), len(values), known(values), s.Step, c.points, c.step)
 				}
 				for i, at := range s.Times {
-					first := float64(at - start.Unix()) // a bucket's mean is that of the seconds that were sampled in it
+					first := float64(at - start.Unix()) // the mean of a bucket is the mean of its samples
 					until := math.Min(first+float64(c.step)-2, float64(last.Unix()-start.Unix()))
 					if want := (first + until) / 2; math.Abs(values[i]-want) > 0.1+float64(c.step)/4 {
 						t.Fatalf("point %d, of %d s, is %v, want %v", i, at-start.Unix(), values[i], want)
@@ -75,13 +75,13 @@ func TestHistoryLevels(t *testing.T) {
 	}
 }
 
-// A look every ten seconds fills all buckets of two; a longer silence is a gap.
+// A poll every ten seconds fills all buckets of two; longer pauses are gaps.
 func TestHistoryGaps(t *testing.T) {
 	t.Parallel()
 	h := newHistory(25 * time.Second)
 	at := feed(h, start, 10*time.Second, 2*time.Minute, func(int) float64 { return 7 })
 	s := h.query("low", []Metric{Pending}, 2*time.Minute)
-	if n := known(s.Values[Pending]); n < 55 { // the last look was 10 s before the end
+	if n := known(s.Values[Pending]); n < 55 { // the last poll was 10 s before the end
 		t.Errorf("%d of 60 points are known", n)
 	}
 	at = at.Add(time.Minute)
@@ -96,7 +96,7 @@ func TestHistoryGaps(t *testing.T) {
 	if gap < 30 || gap > 35 {
 		t.Errorf("a gap of 70 s is %d points of 2 s, want about 34", gap)
 	}
-	// While Redis is away, time goes on without numbers.
+	// Failed polls add no values.
 	h.note(at.Add(2*time.Minute), nil)
 	s = h.query("", []Metric{Pending}, time.Minute)
 	wantEqual(t, "points of the last minute that are known", known(s.Values[Pending]), 0)
@@ -106,7 +106,8 @@ func TestHistoryGaps(t *testing.T) {
 func TestHistoryAveragesOverTime(t *testing.T) {
 	t.Parallel()
 	h := newHistory(25 * time.Second)
-	// Half of each minute looked at every 2 s with 10, half of it every 10 s with 20: time counts, not the number of looks.
+	// Half of each minute is polled every 2 s with value 10, half of it every 10 s with value 20.
+	// The mean depends on time, not on the number of polls.
 	for at := start; at.Before(start.Add(time.Hour)); {
 		at = feed(h, at, 2*time.Second, 30*time.Second, func(int) float64 { return 10 })
 		at = feed(h, at, 10*time.Second, 30*time.Second, func(int) float64 { return 20 })
@@ -140,7 +141,7 @@ func TestHistoryIsBounded(t *testing.T) {
 			}
 		}
 	}
-	// Half of them are removed: soon others take their places.
+	// Half of them are removed: later, others replace them.
 	s.names = s.names[maxTracked/2:]
 	for n := 1; n <= forgetAfter/2+2; n++ {
 		h.note(start.Add(time.Duration(2*n)*time.Second), s)
@@ -154,7 +155,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// A queue that cannot be asked keeps what it has, and has a gap.
+// A queue that cannot be read keeps its history, with a gap.
 func TestHistoryOfABrokenQueue(t *testing.T) {
 	t.Parallel()
 	h := newHistory(25 * time.Second)
@@ -192,7 +193,7 @@ func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	h := newHistory(25 * time.Second)
 	feed(h, start, 2*time.Second, time.Minute, func(int) float64 { return 5 })
-	for n, back := range []time.Duration{time.Hour, time.Hour, 0} { // the second time over what is there
+	for n, back := range []time.Duration{time.Hour, time.Hour, 0} { // the second time over existing values
 		want := float64(6 + n)
 		feed(h, start.Add(-back), 2*time.Second, time.Minute, func(int) float64 { return want })
 		s := h.query("low", []Metric{Pending}, time.Minute)
@@ -204,11 +205,11 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// Nothing is kept of a metric as long as it is 0, but those looks count.
+// Metrics that are always 0 take no memory, but their samples count.
 func TestHistoryFirstValue(t *testing.T) {
 	t.Parallel()
 	h := newHistory(25 * time.Second)
-	feed(h, start, 2*time.Second, 30*time.Second, func(second int) float64 { return float64(second / 20 * 15) }) // 10 looks of 0, 5 of 15
+	feed(h, start, 2*time.Second, 30*time.Second, func(second int) float64 { return float64(second / 20 * 15) }) // 10 samples of 0, 5 of 15
 	s := h.query("low", []Metric{Pending}, time.Hour)
 	wantEqual(t, "the mean of half a minute", s.Values[Pending][119], 5)
 }

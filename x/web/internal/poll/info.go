@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// infoFields walks through the text of INFO: the section, the name and the value of each line.
+// infoFields iterates over the text of INFO: the section, name and value of each line.
 func infoFields(text string) iter.Seq2[string, [2]string] {
 	return func(yield func(string, [2]string) bool) {
 		section := ""
@@ -25,7 +25,7 @@ func infoFields(text string) iter.Seq2[string, [2]string] {
 	}
 }
 
-// info is INFO by name. What is missing or not a number reads as zero.
+// info is INFO by name. Missing and invalid numbers are zero.
 type info map[string]string
 
 func parseInfo(text string) info {
@@ -52,12 +52,12 @@ func (i info) float(name string) float64 {
 	return f
 }
 
-// seconds is bounded: a time.Duration ends after 292 years.
+// seconds returns a bounded duration: the maximum of time.Duration is 292 years.
 func (i info) seconds(name string) time.Duration {
 	return time.Duration(min(max(i.int(name), 0), math.MaxInt64/int64(time.Second))) * time.Second
 }
 
-// newRedis reads what one server tells of itself.
+// newRedis parses the INFO of one server.
 func newRedis(n NodeInfo) Redis {
 	i := parseInfo(n.Info)
 	r := Redis{
@@ -75,7 +75,7 @@ func newRedis(n NodeInfo) Redis {
 		EvictedKeys:     i.int("evicted_keys"),
 	}
 	if v := i["valkey_version"]; v != "" {
-		r.Version = "Valkey " + v // it gives the version of the Redis that it is compatible with as redis_version
+		r.Version = "Valkey " + v // its redis_version is that of a compatible Redis
 	}
 	if ratio := i.float("mem_fragmentation_ratio"); ratio > 0 {
 		r.FragmentationPct = (ratio - 1) * 100
@@ -88,7 +88,7 @@ func newRedis(n NodeInfo) Redis {
 	return r
 }
 
-// evicting is how much a policy may evict: nothing, some keys, any key.
+// evicting returns what a policy may evict: 0 nothing, 1 some keys, 2 any key.
 func evicting(policy string) int {
 	switch {
 	case policy == "", policy == "noeviction":
@@ -100,7 +100,7 @@ func evicting(policy string) int {
 	}
 }
 
-// joinNodes puts the nodes together. The error is that of a node if none could be asked.
+// joinNodes combines the nodes. It returns the error of a node if all of them failed.
 func joinNodes(infos []NodeInfo) (Redis, error) {
 	var all Redis
 	var failed error
@@ -139,7 +139,7 @@ func joinNodes(infos []NodeInfo) (Redis, error) {
 		return all, failed
 	}
 	if !limited {
-		all.MaxMemory = 0 // one without a limit makes all without
+		all.MaxMemory = 0 // without a limit on one node, there is no total limit
 	}
 	if all.Memory > 0 {
 		all.FragmentationPct = excess / float64(all.Memory)

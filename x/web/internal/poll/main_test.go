@@ -15,30 +15,30 @@ import (
 
 var errDown = errors.New("connection refused")
 
-// fakeSource is a Redis for tests: what it holds is what it tells.
+// fakeSource is a Source with fixed data.
 type fakeSource struct {
-	mu       sync.Mutex
-	queues   map[string]asynq.QueueInfo
-	broken   map[string]error // by queue
-	servers  []*asynq.ServerInfo
-	entries  []*asynq.SchedulerEntry
-	info     string
-	down     error
-	parts    map[string]error // errors of parts
-	looks    int
-	looked   []time.Time
-	sampled  [][]string // the queues of each call of Memory
-	details  int
-	hang     chan struct{} // calls of Queues wait for it
-	ignoring bool          // and do not care for their contexts
-	panics   bool
+	mu        sync.Mutex
+	queues    map[string]asynq.QueueInfo
+	broken    map[string]error // by queue
+	servers   []*asynq.ServerInfo
+	entries   []*asynq.SchedulerEntry
+	info      string
+	down      error
+	parts     map[string]error // errors of parts
+	polls     int
+	pollTimes []time.Time
+	sampled   [][]string // the queues of each call of Memory
+	details   int
+	hang      chan struct{} // calls of Queues block on it
+	ignoring  bool          // and ignore their contexts
+	panics    bool
 }
 
 func newFake() *fakeSource {
 	return &fakeSource{queues: make(map[string]asynq.QueueInfo), broken: make(map[string]error), parts: make(map[string]error)}
 }
 
-// set changes what it holds.
+// set changes the data.
 func (f *fakeSource) set(change func(f *fakeSource)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,7 +48,7 @@ func (f *fakeSource) set(change func(f *fakeSource)) {
 func (f *fakeSource) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.looks
+	return f.polls
 }
 
 func (f *fakeSource) err(part string) error {
@@ -60,8 +60,8 @@ func (f *fakeSource) err(part string) error {
 
 func (f *fakeSource) Queues(ctx context.Context) ([]asynq.QueueInfoResult, error) {
 	f.mu.Lock()
-	f.looks++
-	f.looked = append(f.looked, time.Now())
+	f.polls++
+	f.pollTimes = append(f.pollTimes, time.Now())
 	hang, ignoring := f.hang, f.ignoring
 	f.mu.Unlock()
 	if hang != nil {
@@ -144,7 +144,7 @@ func (f *fakeSource) Details(ctx context.Context, _ []string) (*Details, error) 
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-// newPoller returns a poller on the source that is started, and closed with the test.
+// newPoller returns a started poller on the source, which is closed with the test.
 func newPoller(t *testing.T, cfg Config) *Poller {
 	t.Helper()
 	if cfg.Logger == nil {
@@ -156,7 +156,7 @@ func newPoller(t *testing.T, cfg Config) *Poller {
 	return p
 }
 
-// kinds are the verdicts as "severity kind queue".
+// kinds returns the verdicts as "severity kind queue".
 func kinds(s *Snapshot) []string {
 	var all []string
 	for _, v := range s.Health {

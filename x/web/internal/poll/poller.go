@@ -14,47 +14,47 @@ const (
 	defaultIdleInterval = 10 * time.Second
 	defaultStreams      = 1000
 
-	// wakeGap is the least time between two looks, however often Wake is called.
+	// wakeGap is the minimum time between two polls, regardless of the number of Wake calls.
 	wakeGap = 200 * time.Millisecond
 
-	// firstBackoff and longestBackoff are how long to wait while Redis cannot be asked.
+	// firstBackoff and longestBackoff bound the delay while Redis is unreachable.
 	firstBackoff   = time.Second
 	longestBackoff = 2 * time.Second
 )
 
-// Config says what to look at, and how often. The zero value of a field stands for its default.
+// Config configures a Poller. Zero fields have the default value.
 type Config struct {
 	Source       Source           // required
-	Interval     time.Duration    // from look to look while somebody subscribes; default 2 s
-	IdleInterval time.Duration    // otherwise; default 10 s, and never less than Interval
+	Interval     time.Duration    // between polls while there are subscribers; default 2 s
+	IdleInterval time.Duration    // between polls otherwise; default 10 s, at least Interval
 	Clock        func() time.Time // default time.Now
 	Logger       *slog.Logger     // default slog.Default()
-	MaxStreams   int              // how many event streams there may be at once; default 1,000
+	MaxStreams   int              // maximum number of concurrent event streams; default 1,000
 }
 
-// Poller looks at Redis for everybody. It is safe for concurrent use.
+// Poller polls Redis on behalf of all pages. It is safe for concurrent use.
 type Poller struct {
-	cfg     Config
-	looker  *looker
-	history *history
-	details detailsCache
-	asking  atomic.Bool // for details
-	streams atomic.Int64
+	cfg         Config
+	snapshotter *snapshotter
+	history     *history
+	details     detailsCache
+	asking      atomic.Bool // for details
+	streams     atomic.Int64
 
 	latest atomic.Pointer[Snapshot]
-	wake   chan struct{} // someone wants a look now
-	nudge  chan struct{} // the first subscriber came: the time until the next look is another
+	wake   chan struct{} // requests a poll now
+	nudge  chan struct{} // the first subscriber arrived: the interval changes
 
 	mu          sync.Mutex
 	started     bool
 	subscribers map[*subscriber]struct{}
 	closing     chan struct{}
-	done        chan struct{} // closed when no look is being made any more
+	done        chan struct{} // closed when the last poll has ended
 }
 
 type subscriber struct{ ch chan *Snapshot }
 
-// New returns a poller that does nothing before Start. It panics without a Source.
+// New returns a poller, which does nothing before Start. It panics without a Source.
 func New(cfg Config) *Poller {
 	if cfg.Source == nil {
 		panic("poll: no Source")
@@ -75,15 +75,15 @@ func New(cfg Config) *Poller {
 	if cfg.MaxStreams <= 0 {
 		cfg.MaxStreams = defaultStreams
 	}
-	h := newHistory(2*cfg.IdleInterval + lookTimeout)
+	h := newHistory(2*cfg.IdleInterval + pollTimeout)
 	return &Poller{
-		cfg: cfg, history: h, looker: newLooker(cfg.Source, cfg.Clock, cfg.Logger, h),
+		cfg: cfg, history: h, snapshotter: newSnapshotter(cfg.Source, cfg.Clock, cfg.Logger, h),
 		wake: make(chan struct{}, 1), nudge: make(chan struct{}, 1),
 		subscribers: make(map[*subscriber]struct{}), closing: make(chan struct{}), done: make(chan struct{}),
 	}
 }
 
-// Start begins to look. Calling it again, or after Close, does nothing.
+// Start starts polling. It does nothing when called again or after Close.
 func (p *Poller) Start() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,8 +94,8 @@ func (p *Poller) Start() {
 	go p.run()
 }
 
-// Close ends looking, all subscriptions and all event streams, and returns when no look is being made any more. Calling it again, or
-// before Start, is safe.
+// Close stops polling, all subscriptions and all event streams, and waits for the last poll to end.
+// It may be called again, and before Start.
 func (p *Poller) Close() {
 	p.mu.Lock()
 	if !p.closed() {
@@ -121,14 +121,15 @@ func (p *Poller) closed() bool {
 	}
 }
 
-// Latest is what the last look saw; nil before the first one has ended.
+// Latest returns the last snapshot; nil before the first one.
 func (p *Poller) Latest() *Snapshot { return p.latest.Load() }
 
-// ErrClosed is what Fresh returns when there are no more looks.
-var ErrClosed = errors.New("poll: the poller is closed")
+// ErrClosed is the error of Fresh after Close.
+var ErrClosed = errors.New("poll: poller closed")
 
-// Fresh is what a look saw that began at since or later; it makes one if there is none. So whoever has just changed something
-// sees it. If ctx ends before, it returns the latest snapshot, which may be nil, with the error of ctx.
+// Fresh returns a snapshot that was started at since or later, polling if necessary, so that
+// callers see their own changes. If ctx ends first, it returns the latest snapshot, which may be
+// nil, and the error of ctx.
 func (p *Poller) Fresh(ctx context.Context, since time.Time) (*Snapshot, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -152,7 +153,8 @@ func (p *Poller) Fresh(ctx context.Context, since time.Time) (*Snapshot, error) 
 	}
 }
 
-// Wake has a look made now, or as soon as the present one has ended. Many calls at once make one look.
+// Wake requests a poll now, or as soon as the current one has ended. Concurrent calls share one
+// poll.
 func (p *Poller) Wake() { signal(p.wake) }
 
 func signal(ch chan struct{}) {
@@ -162,8 +164,8 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// Subscribe tells of each new snapshot, and of the latest at once, until ctx ends or the poller is closed; then the channel is closed.
-// Whoever is slow misses snapshots, and gets the latest when it looks.
+// Subscribe sends the latest snapshot and each new one, until ctx ends or the poller is closed;
+// then it closes the channel. A slow subscriber misses snapshots, and receives the latest one next.
 func (p *Poller) Subscribe(ctx context.Context) <-chan *Snapshot { return p.subscribe(ctx, true) }
 
 func (p *Poller) subscribe(ctx context.Context, latest bool) <-chan *Snapshot {
@@ -192,7 +194,8 @@ func (p *Poller) subscribe(ctx context.Context, latest bool) <-chan *Snapshot {
 	return s.ch
 }
 
-// publish hands a snapshot to all subscribers. It never waits: where one has not been taken yet, the new one takes its place.
+// publish sends a snapshot to all subscribers. It never blocks: a new snapshot replaces one that
+// was not received yet.
 func (p *Poller) publish(s *Snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,7 +209,7 @@ func (p *Poller) publish(s *Snapshot) {
 	}
 }
 
-// run looks until Close.
+// run polls until Close.
 func (p *Poller) run() {
 	defer close(p.done)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -218,7 +221,7 @@ func (p *Poller) run() {
 	backoff := time.Duration(0)
 	for {
 		began := time.Now()
-		s := p.looker.look(ctx)
+		s := p.snapshotter.snapshot(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -237,7 +240,7 @@ func (p *Poller) run() {
 	}
 }
 
-// rest waits until the next look is due. It reports false if there is to be none.
+// rest waits until the next poll is due. It returns false if polling ends.
 func (p *Poller) rest(ctx context.Context, began, ended time.Time, backoff time.Duration) bool {
 	soonest := ended.Add(max(wakeGap, backoff))
 	for woken := false; ; {
@@ -261,8 +264,8 @@ func (p *Poller) rest(ctx context.Context, began, ended time.Time, backoff time.
 	}
 }
 
-// due is when to look next if nobody asks for it. A look that took long is followed by as long a rest, so that a slow Redis is not
-// asked all the time.
+// due returns the time of the next regular poll. A slow poll is followed by a delay as long as the
+// poll, so that a slow Redis is not polled all the time.
 func (p *Poller) due(began, ended time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -277,8 +280,8 @@ func (p *Poller) due(began, ended time.Time) time.Time {
 	return due
 }
 
-// History tells metrics of a queue, or in total if it is empty, over the last span of time (ten minutes if it is 0, three days at most):
-// at most 400 points.
+// History returns metrics of a queue, or of all queues if it is empty, over the last span of time
+// (ten minutes if 0, at most three days). It returns at most 400 points.
 func (p *Poller) History(queue string, metrics []Metric, span time.Duration) Series {
 	return p.history.query(queue, metrics, span)
 }

@@ -26,25 +26,25 @@ func TestPace(t *testing.T) {
 		f := newFake()
 		p := newPoller(t, Config{Source: f})
 		synctest.Wait()
-		wantEqual(t, "looks at the start", f.count(), 1)
+		wantEqual(t, "polls at the start", f.count(), 1)
 		time.Sleep(30*time.Second + time.Millisecond) // of the bubble's clock
-		wantEqual(t, "looks within 30 s, with nobody there", f.count(), 4)
+		wantEqual(t, "polls within 30 s, with no subscriber", f.count(), 4)
 
 		ctx, cancel := context.WithCancel(t.Context())
 		time.Sleep(5 * time.Second)
 		ch := p.Subscribe(ctx)
 		time.Sleep(time.Millisecond)
-		wantEqual(t, "looks when somebody comes after 5 s", f.count(), 5)
+		wantEqual(t, "polls when a subscriber arrives after 5 s", f.count(), 5)
 		time.Sleep(20 * time.Second)
 		<-ch
-		wantEqual(t, "looks within 20 s more", f.count(), 15)
+		wantEqual(t, "polls within 20 s more", f.count(), 15)
 		cancel()
 		synctest.Wait()
 		if s, ok := <-ch; ok {
 			t.Errorf("a subscription that has ended told of snapshot %d", s.Seq)
 		}
 		time.Sleep(42 * time.Second) // the first one is due after 2 s
-		wantEqual(t, "looks within 42 s, with nobody there again", f.count(), 20)
+		wantEqual(t, "polls within 42 s, with no subscriber again", f.count(), 20)
 	})
 }
 
@@ -59,20 +59,20 @@ func TestWake(t *testing.T) {
 			p.Wake()
 		}
 		synctest.Wait()
-		wantEqual(t, "looks after 100 calls", f.count(), 2)
+		wantEqual(t, "polls after 100 calls", f.count(), 2)
 		for range 50 {
 			p.Wake()
 			time.Sleep(10 * time.Millisecond)
 			synctest.Wait()
 		}
 		if n := f.count(); n < 4 || n > 5 {
-			t.Errorf("50 calls within 500 ms made %d looks, want 2 or 3", n-2)
+			t.Errorf("50 calls within 500 ms made %d polls, want 2 or 3", n-2)
 		}
 	})
 }
 
-// A look that is on its way when Wake is called may not have seen the change: another one follows.
-func TestWakeDuringLook(t *testing.T) {
+// A poll in flight when Wake is called may have missed the change, so another one follows.
+func TestWakeDuringPoll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -84,7 +84,7 @@ func TestWakeDuringLook(t *testing.T) {
 		f.set(func(f *fakeSource) { f.hang = nil })
 		close(hang)
 		time.Sleep(wakeGap + time.Millisecond)
-		wantEqual(t, "looks", f.count(), 2)
+		wantEqual(t, "polls", f.count(), 2)
 	})
 }
 
@@ -104,7 +104,7 @@ func TestFresh(t *testing.T) {
 			t.Errorf("after a change: %+v, %v", s, err)
 		}
 		if again, err := p.Fresh(t.Context(), s.At); err != nil || again != s {
-			t.Errorf("it looked again though there is a snapshot: %v", err)
+			t.Errorf("it pollTimes again though there is a snapshot: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -182,7 +182,7 @@ func TestRedisGoesAway(t *testing.T) {
 		var text bytes.Buffer
 		p := newPoller(t, Config{Source: f, Logger: slog.New(slog.NewTextHandler(&text, nil))})
 		synctest.Wait()
-		f.set(func(f *fakeSource) { f.down, f.looked = errDown, nil })
+		f.set(func(f *fakeSource) { f.down, f.pollTimes = errDown, nil })
 		p.Wake()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -193,10 +193,10 @@ func TestRedisGoesAway(t *testing.T) {
 		wantEqual(t, "verdicts", kinds(s), []string{"trouble redis-unreachable"})
 		f.set(func(f *fakeSource) {
 			var gaps []time.Duration
-			for n := range f.looked[1:] {
-				gaps = append(gaps, f.looked[n+1].Sub(f.looked[n]))
+			for n := range f.pollTimes[1:] {
+				gaps = append(gaps, f.pollTimes[n+1].Sub(f.pollTimes[n]))
 			}
-			wantEqual(t, "time between looks", gaps[:3], []time.Duration{time.Second, 2 * time.Second, 2 * time.Second})
+			wantEqual(t, "time between polls", gaps[:3], []time.Duration{time.Second, 2 * time.Second, 2 * time.Second})
 			f.down = nil
 		})
 		time.Sleep(2 * time.Second)
@@ -211,7 +211,8 @@ func TestRedisGoesAway(t *testing.T) {
 	})
 }
 
-// A Redis that is silent costs no more than the timeout, and is not asked again while a call is on its way.
+// A Redis that does not respond costs at most the timeout, and is not called again while a call is
+// in flight.
 func TestSilentRedis(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -226,13 +227,13 @@ func TestSilentRedis(t *testing.T) {
 		began := time.Now()
 		p.Wake()
 		s := <-ch
-		if took := time.Since(began); took > lookTimeout+wakeGap || s.Problems.Queues == nil || s.Took != lookTimeout {
+		if took := time.Since(began); took > pollTimeout+wakeGap || s.Problems.Queues == nil || s.Took != pollTimeout {
 			t.Errorf("after %v: %+v", took, s)
 		}
 		asked := f.count()
 		for range 3 {
 			if s := <-ch; !errors.Is(s.Problems.Queues, context.DeadlineExceeded) {
-				t.Errorf("the next look: %v", s.Problems.Queues)
+				t.Errorf("the next poll: %v", s.Problems.Queues)
 			}
 		}
 		wantEqual(t, "calls while one is on its way", f.count(), asked)
@@ -263,7 +264,7 @@ func TestMemoryIsSampledRarely(t *testing.T) {
 			wantEqual(t, "calls", len(f.sampled), 3)
 			for _, queues := range f.sampled {
 				if len(queues) > memoryBatch {
-					t.Errorf("one look sampled %d queues", len(queues))
+					t.Errorf("one poll sampled %d queues", len(queues))
 				}
 				for _, q := range queues {
 					seen[q]++
@@ -298,7 +299,7 @@ func TestRates(t *testing.T) {
 			return q
 		}
 		if q := step(func(*asynq.QueueInfo) {}); q.Rate.Known {
-			t.Errorf("a rate after one look: %+v", q.Rate)
+			t.Errorf("a rate after one poll: %+v", q.Rate)
 		}
 		work := func(i *asynq.QueueInfo) { i.ProcessedTotal += 200; i.FailedTotal += 20; i.Pending -= 40 }
 		q := step(work)
@@ -343,14 +344,14 @@ func TestLifecycle(t *testing.T) {
 		never.Start()
 		synctest.Wait()
 		if _, ok := <-ended; ok || f.count() != 0 {
-			t.Error("a poller that was closed before Start looked")
+			t.Error("a poller that was closed before Start polled")
 		}
 		if _, ok := <-never.Subscribe(t.Context()); ok {
 			t.Error("a closed poller told of something")
 		}
 
 		p := New(Config{Source: f, Logger: quiet()})
-		f.hang = make(chan struct{}) // so that Close comes during a look
+		f.hang = make(chan struct{}) // so that Close happens during a poll
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(p.Start)
@@ -365,14 +366,15 @@ func TestLifecycle(t *testing.T) {
 			wg.Go(p.Close)
 		}
 		wg.Wait()
-		wantEqual(t, "looks", f.count(), 1)
+		wantEqual(t, "polls", f.count(), 1)
 		p.Start()
 		synctest.Wait()
-		wantEqual(t, "looks after Close", f.count(), 1)
+		wantEqual(t, "polls after Close", f.count(), 1)
 	})
 }
 
-// The wait in a paused queue is wanted, and would hide that of all others. One without a server does count.
+// The total latency excludes paused queues, whose tasks wait intentionally, and includes queues
+// without servers.
 func TestTotalLatencyIsWithoutPausedQueues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

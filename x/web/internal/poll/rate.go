@@ -8,25 +8,28 @@ import (
 )
 
 const (
-	// smoothing is the time constant of rates: what is older than twice that counts for little.
+	// smoothing is the time constant of rates: samples older than twice that have little weight.
 	smoothing = 5 * time.Second
 
-	// leastGap is the least time between two samples that a rate is made of. Looks that a user's change asks for may be closer.
+	// leastGap is the minimum time between two samples of a rate. Polls after a user's change may
+	// be closer.
 	leastGap = 500 * time.Millisecond
 )
 
-// meter makes rates of a queue out of its counters. Times are Redis's, so that a look that was held up on its way counts right.
+// meter computes the rates of a queue from its counters. It uses Redis's time, so that delayed
+// responses do not distort rates.
 type meter struct {
 	at                         time.Time
 	processed, failed, pending int
 	smooth                     Rate
-	raw                        Rate // since the last sample, not smoothed: averages of it are exact
+	raw                        Rate // since the last sample, not smoothed, so that its averages are exact
 }
 
-// note takes a sample, and returns the smoothed rate.
+// note adds a sample and returns the smoothed rate.
 func (m *meter) note(info *asynq.QueueInfo) Rate {
 	if m.at.IsZero() || info.ProcessedTotal < m.processed || info.FailedTotal < m.failed || info.Timestamp.Before(m.at) {
-		// The first sample, or the queue was made anew, or Redis was restored: how much happened since is not known.
+		// The first sample, or the queue was recreated, or Redis was restored: the counters since
+		// the last sample are unknown.
 		m.restart(info)
 		return Rate{}
 	}
@@ -64,7 +67,8 @@ func (m *meter) keep(info *asynq.QueueInfo) {
 	m.at, m.processed, m.failed, m.pending = info.Timestamp, info.ProcessedTotal, info.FailedTotal, info.Pending
 }
 
-// blend moves old towards fresh. Where nothing happens any more, what is as good as none becomes none: an idle queue comes to rest at 0.
+// blend moves old towards fresh. Negligible rates become 0, so that the rates of an idle queue
+// reach 0.
 func blend(old, fresh, weight float64) float64 {
 	v := old + (fresh-old)*weight
 	if fresh == 0 && math.Abs(v) < 0.01 {
@@ -73,7 +77,7 @@ func blend(old, fresh, weight float64) float64 {
 	return v
 }
 
-// plus adds rates of queues. Those that are not known are left out.
+// plus adds rates. Unknown rates are ignored.
 func (r Rate) plus(other Rate) Rate {
 	if !other.Known {
 		return r

@@ -22,10 +22,11 @@ type site struct {
 // newSite fills a Redis: two queues with tasks, one of them paused, and a server.
 func newSite(t *testing.T, opt asynq.RedisConnOpt) *site {
 	t.Helper()
-	conn, _, _, err := asynq.ConnectRedis(opt)
+	made, err := asynq.ConnectRedis(opt)
 	if err != nil {
 		t.Fatal(err)
 	}
+	conn := made.Client
 	inspector, client := asynq.NewInspectorFromRedisClient(conn), asynq.NewClientFromRedisClient(conn)
 	t.Cleanup(func() { conn.Close() })
 	for _, queue := range []string{"high", "low", "low", "low"} {
@@ -46,11 +47,11 @@ func newSite(t *testing.T, opt asynq.RedisConnOpt) *site {
 	return &site{source: NewSource(inspector, conn), redis: conn}
 }
 
-// look has the site looked at until its server tells of itself.
+// look polls the site until its server is listed.
 func (s *site) look(t *testing.T) *Snapshot {
 	t.Helper()
 	p := newPoller(t, Config{Source: s.source, Interval: 50 * time.Millisecond})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var last *Snapshot
 	for last = range p.Subscribe(ctx) {
@@ -88,12 +89,12 @@ func TestMiniredis(t *testing.T) {
 		t.Errorf("what miniredis does not know is not told: %+v", n)
 	}
 
-	// It goes away and comes back.
+	// Redis stops and restarts.
 	p := newPoller(t, Config{Source: site.source, Interval: 50 * time.Millisecond})
 	ch := p.Subscribe(t.Context())
 	<-ch
 	until := func(what string, ok func(*Snapshot) bool) *Snapshot {
-		timeout := time.After(20 * time.Second)
+		timeout := time.After(time.Minute)
 		for {
 			select {
 			case s := <-ch:
@@ -113,9 +114,7 @@ func TestMiniredis(t *testing.T) {
 	if _, err := p.RedisDetails(t.Context()); err == nil {
 		t.Error("there are details of a Redis that is away")
 	}
-	if err := mini.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	proctest.Until(t, "the port to be free", mini.Restart) // another process may have taken it
 	until("Redis to be back", func(s *Snapshot) bool { return s.Err == nil && s.Queues[0].Info != nil })
 }
 
@@ -147,7 +146,7 @@ func TestRealRedis(t *testing.T) {
 		}
 	}
 
-	// A user who may do little is told so, and no more.
+	// A user with few permissions sees only the errors.
 	ctx := t.Context()
 	if err := site.redis.Do(ctx, "ACL", "SETUSER", "viewer", "on", ">pw", "~*", "&*", "+@all", "-info", "-slowlog", "-client|list").Err(); err != nil {
 		t.Fatal(err)

@@ -2,35 +2,37 @@ package poll
 
 import "math"
 
-// level is one resolution of a series: so many buckets of so many seconds.
+// level is one resolution of a series: a number of buckets of a length in seconds.
 type level struct {
 	step  int64 // a multiple of tick
 	slots int64
 }
 
-// tick is the length of the smallest bucket in seconds. A sample counts once for each tick since the one before, so that averages
-// of longer buckets are averages over time, however often it was looked.
+// tick is the length of the smallest bucket in seconds. A sample counts once for each tick since
+// the previous one, so that averages of longer buckets are averages over time, regardless of the
+// polling interval.
 const tick = 2
 
 // levels are the resolutions: 2 s for 10 minutes, 30 s for 6 hours, 5 minutes for 3 days.
 var levels = []level{{2, 300}, {30, 720}, {300, 864}}
 
-// track keeps some metrics of one thing over time in fixed memory: all slots of all levels (1,884) are 7.5 kB, once for the stamps, and
-// once for each metric that was ever anything but 0. So an idle queue takes 7.5 kB, and none more than 68 kB.
+// track records metrics of one queue in fixed memory: the slots of all levels (1,884) take 7.5 kB
+// for the stamps, and 7.5 kB for each metric that was ever not 0. An idle queue takes 7.5 kB, and
+// the maximum is 68 kB.
 type track struct {
 	rings []ring
-	last  int64 // number of the tick that was filled last
-	seen  int64 // when it was last there, in unix seconds
+	last  int64 // number of the last tick
+	seen  int64 // time of the last sample in Unix seconds
 }
 
-// ring holds the means of buckets. A slot is only valid if its stamp is the number of the bucket that is asked for, so nothing has to
-// be cleared as time goes on.
+// ring has the means of buckets. A slot is valid only if its stamp is the number of the requested
+// bucket, so old slots need no clearing.
 type ring struct {
 	level
 	stamps  []uint32
-	values  [][]float32 // by metric; nil: always 0 so far; NaN: not known
-	current uint32      // the bucket that is being filled
-	counts  []uint16    // of samples in it, by metric
+	values  [][]float32 // by metric; nil: always 0 so far; NaN: unknown
+	current uint32      // the current bucket
+	counts  []uint16    // samples in the current bucket, by metric
 }
 
 func newTrack(metrics int) *track {
@@ -41,8 +43,8 @@ func newTrack(metrics int) *track {
 	return t
 }
 
-// add takes a sample at a time in unix seconds. It stands for the time since the one before, if that is no longer ago than hold: what is
-// longer is a gap. NaN is a value that is not known.
+// add adds a sample at a time in Unix seconds. The sample covers the time since the previous one,
+// unless that is longer ago than hold: then there is a gap. NaN is an unknown value.
 func (t *track) add(at, hold int64, sample []float64) {
 	now := at / tick
 	from := now
@@ -74,7 +76,7 @@ func (r *ring) add(bucket uint32, sample []float64) {
 				r.counts[m]++
 				continue
 			}
-			r.values[m] = make([]float32, r.slots) // 0 until now
+			r.values[m] = make([]float32, r.slots) // 0 so far
 			if r.counts[m] == 0 {
 				r.values[m][slot] = float32(math.NaN())
 			}
@@ -94,7 +96,7 @@ func (r *ring) add(bucket uint32, sample []float64) {
 	}
 }
 
-// at is the mean of a metric in a bucket; NaN if it is not known.
+// at returns the mean of a metric in a bucket; NaN if unknown.
 func (r *ring) at(metric int, bucket int64) float64 {
 	slot := bucket % r.slots
 	if bucket <= 0 || int64(r.stamps[slot]) != bucket {
@@ -106,7 +108,7 @@ func (r *ring) at(metric int, bucket int64) float64 {
 	return float64(r.values[metric][slot])
 }
 
-// mean is that of the buckets from one on that are known, n of them.
+// mean returns the mean of the known values of n buckets.
 func (r *ring) mean(metric int, from, n int64) float64 {
 	sum, known := 0.0, 0
 	for b := from; b < from+n; b++ {

@@ -8,22 +8,22 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Snapshot is what one look saw. It is never changed, so that any number of requests may read it.
+// Snapshot is the result of one poll. It is immutable, so any number of requests may read it.
 type Snapshot struct {
-	Seq      uint64        // 1 for the first look of this process, and one more for each
-	At       time.Time     // when the look began, by the clock of this process
-	Took     time.Duration // how long it took
-	Err      error         // Redis could not be asked; then the rest is that of the last look that could
-	Problems Problems      // parts of the look that failed alone; what they tell is that of the last look that could
+	Seq      uint64        // 1 for the first poll of this process, then counting up
+	At       time.Time     // start of the poll, by the clock of this process
+	Took     time.Duration // duration of the poll
+	Err      error         // Redis is unreachable; the other fields are then those of the last successful poll
+	Problems Problems      // parts of the poll that failed on their own; their data is from the last successful poll
 	Queues   []Queue       // by name
 	Servers  []*asynq.ServerInfo
 	Entries  []*asynq.SchedulerEntry
 	Redis    Redis
 	Total    Total
-	Health   []Verdict // the worst first
+	Health   []Verdict // most severe first
 }
 
-// Queue finds a queue by its name.
+// Queue returns a queue by its name.
 func (s *Snapshot) Queue(name string) (Queue, bool) {
 	n, ok := slices.BinarySearchFunc(s.Queues, name, func(q Queue, name string) int { return strings.Compare(q.Name, name) })
 	if !ok {
@@ -32,20 +32,21 @@ func (s *Snapshot) Queue(name string) (Queue, bool) {
 	return s.Queues[n], true
 }
 
-// Problems says why parts of a look failed. An error of one queue is with the queue.
+// Problems are the errors of the parts of a poll. The error of one queue is in its Queue.
 type Problems struct {
 	Queues, Servers, Entries, Redis error
 }
 
-// Queue is what a look saw of one queue.
+// Queue is one queue in a snapshot.
 type Queue struct {
 	Name string
-	Info *asynq.QueueInfo // nil if Err is not nil; MemoryUsage is up to about a minute older than the rest
+	Info *asynq.QueueInfo // nil if Err is not nil; MemoryUsage is up to about a minute older than the other fields
 	Err  error
 	Rate Rate
 }
 
-// Drain is how long the pending tasks will take at the present rate. It is not known where there are none, or do not become fewer.
+// Drain returns how long the pending tasks take at the current rate. It is unknown if there are
+// none or their number does not decrease.
 func (q Queue) Drain() (time.Duration, bool) {
 	if q.Info == nil || !q.Rate.Known || q.Info.Pending == 0 || q.Rate.Backlog >= 0 {
 		return 0, false
@@ -54,37 +55,39 @@ func (q Queue) Drain() (time.Duration, bool) {
 	return time.Duration(min(seconds, maxDrain.Seconds()) * float64(time.Second)), true
 }
 
-// maxDrain bounds Drain: what takes longer takes "more than".
+// maxDrain bounds Drain.
 const maxDrain = 365 * 24 * time.Hour
 
-// Rate is how fast a queue moved since the look before, per second. It is smoothed over about ten seconds.
+// Rate is the rate of a queue since the previous poll, per second. It is smoothed over about ten
+// seconds.
 type Rate struct {
 	Known     bool
-	Processed float64 // attempts that ended
-	Failed    float64 // attempts that failed
+	Processed float64 // finished attempts
+	Failed    float64 // failed attempts
 	Backlog   float64 // change of the number of pending tasks
 }
 
-// Total is all queues and servers together. Queues that could not be asked are not in it.
+// Total sums up all queues and servers. Queues that could not be read are not included.
 type Total struct {
-	Queues, Paused, Broken int // Broken: could not be asked
+	Queues, Paused, Broken int // Broken: could not be read
 
 	Pending, Active, Scheduled, Retry, Archived, Completed, Aggregating int
 
 	Processed, Failed           int // on this UTC day
 	ProcessedTotal, FailedTotal int
 
-	Latency time.Duration // the longest of all queues that are not paused: there somebody wants tasks to wait
-	Memory  int64         // bytes of all queues that are known
+	Latency time.Duration // the maximum of all queues that are not paused, since tasks of paused queues wait intentionally
+	Memory  int64         // bytes of all sampled queues
 	Rate    Rate
 
-	Servers     int // that are active
-	Concurrency int // of these together
-	Busy        int // tasks that all servers tell they process
+	Servers     int // active servers
+	Concurrency int // of active servers
+	Busy        int // tasks that servers report as being processed
 }
 
-// Redis is what Redis tells of itself. What it does not tell (an embedded one tells little) is zero. Of a Cluster it is all masters
-// together: sums, but the shortest uptime, and the policy that evicts most.
+// Redis is the state of Redis from INFO. Fields that are not reported, such as most fields of an
+// embedded Redis, are zero. For a Cluster it combines all masters: sums, but the shortest uptime
+// and the policy that evicts most.
 type Redis struct {
 	Version          string
 	Mode             string // standalone, cluster, sentinel
@@ -97,30 +100,30 @@ type Redis struct {
 	BlockedClients   int
 	OpsPerSecond     float64
 	Keys             int64
-	FragmentationPct float64 // how much more memory Redis has of the system than it uses, in percent of what it uses
+	FragmentationPct float64 // memory allocated by the system beyond the used memory, in percent of the used memory
 	EvictedKeys      int64   // since Redis started
 	SaveFailed       bool    // the last snapshot or write to the append-only file failed
-	Nodes            []Node  // the masters; one if Redis is no Cluster
+	Nodes            []Node  // the masters; one node without a Cluster
 }
 
-// Node is one Redis server of those that were asked. Its Redis has no Nodes.
+// Node is one Redis server. Its Redis has no Nodes.
 type Node struct {
 	Addr  string
-	Err   error // it could not be asked
+	Err   error // the node is unreachable
 	Redis Redis
 }
 
-// Severity of a verdict.
+// Severity is the severity of a verdict.
 type Severity int
 
 // The severities.
 const (
 	Notice  Severity = iota // worth knowing
-	Warning                 // will become a trouble
+	Warning                 // will cause problems
 	Trouble                 // tasks are not processed
 )
 
-// String is the severity as a word.
+// String returns the severity as a word.
 func (s Severity) String() string {
 	switch s {
 	case Trouble:
@@ -132,12 +135,12 @@ func (s Severity) String() string {
 	}
 }
 
-// Verdict is one sentence about the health of something, such as "queue low has no worker".
+// Verdict is one finding about the health of the system, such as "queue low has no worker".
 type Verdict struct {
 	Severity Severity
-	Queue    string // empty: not about one queue
+	Queue    string // empty if it is not about one queue
 	Kind     string // a stable word for tests and filters, such as "no-worker"
 	Text     string
-	Hint     string // what one can do
-	Link     string // a page, relative to the root path, that shows more
+	Hint     string // the recommended action
+	Link     string // a page with details, relative to the root path
 }

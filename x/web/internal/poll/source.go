@@ -12,26 +12,27 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Source is what a look asks. Each method is called by one goroutine at a time, and may return before Redis has answered only with an
-// error.
+// Source provides the data of a poll. Each method is called by one goroutine at a time.
 type Source interface {
-	// Queues tells the state of all queues, without their memory.
+	// Queues returns the state of all queues, without their memory.
 	Queues(ctx context.Context) ([]asynq.QueueInfoResult, error)
 
-	// Memory tells about how many bytes each of these queues takes. It is dear. Queues that cannot be asked are left out.
+	// Memory estimates the size of queues in bytes. The call is expensive. Queues that could not be
+	// read are omitted.
 	Memory(ctx context.Context, queues []string) (map[string]int64, error)
 
 	Servers(ctx context.Context) ([]*asynq.ServerInfo, error)
 	Entries(ctx context.Context) ([]*asynq.SchedulerEntry, error)
 
-	// Nodes asks each master for INFO and the number of keys.
+	// Nodes returns INFO and the number of keys of each master.
 	Nodes(ctx context.Context) ([]NodeInfo, error)
 
-	// Details asks for what the Redis page shows, with the places of these queues if Redis is a Cluster.
+	// Details returns the data of the Redis page, with the nodes of these queues if Redis is a
+	// Cluster.
 	Details(ctx context.Context, queues []string) (*Details, error)
 }
 
-// NodeInfo is what one Redis server told.
+// NodeInfo is the state of one Redis server.
 type NodeInfo struct {
 	Addr string
 	Err  error
@@ -39,7 +40,7 @@ type NodeInfo struct {
 	Keys int64
 }
 
-// NewSource returns a source that asks through the inspector and the client, which stay the caller's to close.
+// NewSource returns a source that uses the inspector and the client. The caller must close them.
 func NewSource(inspector *asynq.Inspector, client redis.UniversalClient) Source {
 	return &source{inspector: inspector, client: client}
 }
@@ -49,7 +50,7 @@ type source struct {
 	client    redis.UniversalClient
 }
 
-// memorySamples is from how many tasks of each state the memory of a queue is estimated.
+// memorySamples is the number of tasks of each state that the memory of a queue is estimated from.
 const memorySamples = 20
 
 func (s *source) Queues(ctx context.Context) ([]asynq.QueueInfoResult, error) {
@@ -93,7 +94,8 @@ type node interface {
 	redis.Cmdable
 }
 
-// eachNode asks all masters at once, and the replicas too if told to. The answers are in the order of the addresses.
+// eachNode calls all masters concurrently, and also the replicas if replicas is true. The results
+// are in the order of the addresses.
 func eachNode[T any](ctx context.Context, client redis.UniversalClient, replicas bool, ask func(context.Context, string, node) T) ([]T, error) {
 	var mu sync.Mutex
 	answers := make(map[string]T)
@@ -124,7 +126,7 @@ func eachNode[T any](ctx context.Context, client redis.UniversalClient, replicas
 		return nil, err
 	}
 	if len(answers) == 0 {
-		return nil, errors.New("poll: no Redis server is known")
+		return nil, errors.New("poll: no Redis server found")
 	}
 	mu.Lock()
 	defer mu.Unlock()

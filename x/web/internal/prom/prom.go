@@ -1,4 +1,5 @@
-// Package prom asks a Prometheus how fast task types are worked on: only workers know that, and tell it as metrics (docs/METRICS.md).
+// Package prom reads processing rates of task types from Prometheus. Only workers have these, and
+// export them as metrics (docs/METRICS.md).
 package prom
 
 import (
@@ -22,28 +23,29 @@ const (
 	maxAnswer = 4 << 20
 )
 
-// Rates is how fast tasks of a type were worked on in the last five minutes.
+// Rates are the rates of a task type over the last five minutes.
 type Rates struct {
-	Attempts float64 // that ended, per second
-	Failed   float64 // of these: tried again or archived
-	Average  float64 // seconds that handlers took; NaN if that is not known
+	Attempts float64 // finished attempts per second
+	Failed   float64 // failed attempts per second: retried or archived
+	Average  float64 // average duration of handlers in seconds; NaN if unknown
 }
 
-// Types are the rates of all task types that Prometheus knows.
+// Types are the rates of all task types in Prometheus.
 type Types map[string]Rates
 
-// Client asks one Prometheus. It must be closed. The methods of a nil Client say that nothing is known.
+// Client queries one Prometheus. It must be closed. The methods of a nil Client return nothing.
 type Client struct {
 	server *Server
 	types  *shared.Value[Types]
 }
 
-// New returns a client for the URL of a Prometheus, or nil if that is empty.
+// New returns a client for the URL of a Prometheus; nil if the URL is empty.
 func New(address string, logger *slog.Logger) *Client {
 	return newClient(address, logger, firstWait, patience)
 }
 
-// newClient has Types wait for the first answer, and an answer take, for so long.
+// newClient is New with the time that Types waits for the first response, and the timeout of
+// queries.
 func newClient(address string, logger *slog.Logger, wait, timeout time.Duration) *Client {
 	server := NewServer(address)
 	if server == nil {
@@ -51,12 +53,12 @@ func newClient(address string, logger *slog.Logger, wait, timeout time.Duration)
 	}
 	c := &Client{server: server}
 	c.types = shared.New(shared.Config[Types]{
-		Name: "the rates of task types from Prometheus", Ask: c.ask, Fresh: fresh, Wait: wait, Timeout: timeout, Logger: logger,
+		Name: "task type rates from Prometheus", Ask: c.ask, Fresh: fresh, Wait: wait, Timeout: timeout, Logger: logger,
 	})
 	return c
 }
 
-// Close ends asking.
+// Close stops all queries.
 func (c *Client) Close() {
 	if c != nil {
 		c.types.Close()
@@ -64,7 +66,7 @@ func (c *Client) Close() {
 	}
 }
 
-// Types are the rates by task type; nil if they are not known.
+// Types returns the rates by task type; nil if unknown.
 func (c *Client) Types(ctx context.Context) (Types, error) {
 	if c == nil {
 		return nil, nil
@@ -80,7 +82,7 @@ const (
 	attempts = `sum by (type) (rate(asynq_attempts_total[5m]))`
 	failed   = `sum by (type) (rate(asynq_attempts_total{outcome=~"retried|archived"}[5m]))`
 
-	// The histograms are classic ones or native ones; what is not there is no series.
+	// Histograms may be classic or native. A missing kind has no series.
 	classic = `sum by (type) (rate(asynq_task_processing_seconds_sum[5m])) / sum by (type) (rate(asynq_task_processing_seconds_count[5m]))`
 	native  = `histogram_sum(sum by (type) (rate(asynq_task_processing_seconds[5m]))) / histogram_count(sum by (type) (rate(asynq_task_processing_seconds[5m])))`
 )
@@ -96,7 +98,7 @@ func (c *Client) ask(ctx context.Context, _ func(*Types)) (*Types, error) {
 	}
 	average, err := c.byType(ctx, classic)
 	if err == nil && len(average) == 0 {
-		average, _ = c.byType(ctx, native) // which an old Prometheus does not know
+		average, _ = c.byType(ctx, native) // not supported by an old Prometheus
 	}
 	types := make(Types, len(ended))
 	for name, rate := range ended {
@@ -109,7 +111,7 @@ func (c *Client) ask(ctx context.Context, _ func(*Types)) (*Types, error) {
 	return &types, nil
 }
 
-// byType is the value of each series of a query by its label "type".
+// byType returns the values of a query by the label "type".
 func (c *Client) byType(ctx context.Context, query string) (map[string]float64, error) {
 	body, status, err := c.server.Ask(ctx, "/api/v1/query", url.Values{"query": {query}}, maxAnswer)
 	if err != nil {
@@ -125,7 +127,7 @@ func (c *Client) byType(ctx context.Context, query string) (map[string]float64, 
 		}
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return nil, fmt.Errorf("%s: no answer of a Prometheus: %w", status, err)
+		return nil, fmt.Errorf("%s: not a Prometheus response: %w", status, err)
 	}
 	if answer.Status != "success" {
 		return nil, errors.New(status + ": " + answer.Error)

@@ -52,7 +52,7 @@ func TestRates(t *testing.T) {
 		t.Errorf("of b: %+v", b)
 	}
 	if _, ok := got["c"]; ok {
-		t.Error("a series without a value is told")
+		t.Error("a series without a value is returned")
 	}
 }
 
@@ -66,11 +66,11 @@ func TestTrouble(t *testing.T) {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			_, _ = w.Write([]byte(`{"status":"error","error":"bad query"}`))
 		}, "bad query"},
-		"other": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "no answer of a Prometheus"},
+		"other": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "not a Prometheus response"},
 		"elsewhere": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
-		}, "no answer"},
-		"endless": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat(" ", 5<<20))) }, "more than"},
+		}, "not a Prometheus response"},
+		"endless": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat(" ", 5<<20))) }, "exceeds"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

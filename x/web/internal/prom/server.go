@@ -15,7 +15,7 @@ type Server struct {
 	http *http.Client
 }
 
-// NewServer returns the Prometheus at a URL, or nil if that is empty. Without a scheme it is http.
+// NewServer returns the Prometheus at a URL; nil if the URL is empty. The default scheme is http.
 func NewServer(address string) *Server {
 	if address == "" {
 		return nil
@@ -23,12 +23,12 @@ func NewServer(address string) *Server {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}
-	// What it answers is handed on, so it must come from where the configuration says.
+	// Responses are passed on to users, so redirects to other servers are not followed.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Server{strings.TrimRight(address, "/"), &http.Client{CheckRedirect: stay}}
 }
 
-// Ask returns what it answers at a path of its API, whatever the status, in up to most bytes.
+// Ask returns the response at a path of the API, with any status, up to most bytes.
 func (s *Server) Ask(ctx context.Context, path string, params url.Values, most int64) (body []byte, status string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path+"?"+params.Encode(), http.NoBody)
 	if err != nil {
@@ -41,10 +41,10 @@ func (s *Server) Ask(ctx context.Context, path string, params url.Values, most i
 	defer resp.Body.Close()
 	body, err = io.ReadAll(io.LimitReader(resp.Body, most+1))
 	if err == nil && int64(len(body)) > most {
-		err = fmt.Errorf("its answer has more than %d bytes: ask for fewer queues, or a shorter time", most)
+		err = fmt.Errorf("the response exceeds %d bytes: request fewer queues or a shorter time range", most)
 	}
 	return body, resp.Status, err
 }
 
-// Close closes the connections that nobody uses.
+// Close closes idle connections.
 func (s *Server) Close() { s.http.CloseIdleConnections() }

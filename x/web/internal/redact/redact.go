@@ -1,4 +1,5 @@
-// Package redact says what may be shown of payloads and results. Whatever shows or searches them goes through it.
+// Package redact controls which part of payloads and results is visible. All code that shows or
+// searches them uses it.
 package redact
 
 import (
@@ -9,10 +10,11 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Redact is what may be shown of data, which it does not change. The data is never empty.
+// Redact returns the visible part of data, which it must not modify. The data is never empty.
 type Redact func(queue, typename string, data []byte) []byte
 
-// New guards a function that the user wrote: where it panics, nothing is shown. Without a function it is nil, and all is shown.
+// New wraps a user's function: if it panics, nothing is visible. It returns nil if the function is
+// nil; then everything is visible.
 func New(redact func(queue, typename string, data []byte) []byte, logger *slog.Logger) Redact {
 	if redact == nil {
 		return nil
@@ -20,7 +22,7 @@ func New(redact func(queue, typename string, data []byte) []byte, logger *slog.L
 	return func(queue, typename string, data []byte) (shown []byte) {
 		defer func() {
 			if r := recover(); r != nil {
-				logger.Error("web: Redact panicked: nothing is shown of the payload", "queue", queue, "type", typename, "panic", r)
+				logger.Error("web: Redact panicked, hiding the payload", "queue", queue, "type", typename, "panic", r)
 				shown = nil
 			}
 		}()
@@ -28,7 +30,7 @@ func New(redact func(queue, typename string, data []byte) []byte, logger *slog.L
 	}
 }
 
-// Bytes are what may be shown, and whether that differs from what they are.
+// Bytes returns the visible bytes, and whether they differ from the original.
 func (f Redact) Bytes(queue, typename string, data []byte) (shown []byte, redacted bool) {
 	if f == nil || len(data) == 0 {
 		return data, false
@@ -37,7 +39,7 @@ func (f Redact) Bytes(queue, typename string, data []byte) (shown []byte, redact
 	return shown, !bytes.Equal(shown, data)
 }
 
-// Task is a task as filters see it: nobody may find out by searching what is not shown.
+// Task returns a task as filters may see it, so that searches do not reveal redacted data.
 func (f Redact) Task(t *asynq.TaskInfo) *asynq.TaskInfo {
 	if f == nil {
 		return t
@@ -48,7 +50,7 @@ func (f Redact) Task(t *asynq.TaskInfo) *asynq.TaskInfo {
 	return &c
 }
 
-// QueueOf is the queue that the tasks of a scheduler's entry go to.
+// QueueOf returns the queue of the tasks of a scheduler entry.
 func QueueOf(e *asynq.SchedulerEntry) string {
 	queue := "default"
 	opts := e.Opts

@@ -1,4 +1,5 @@
-// Package search looks for tasks through queues and states, in short parts that go on where the one before ended.
+// Package search searches queues and states for tasks, in short parts that each continue where the
+// previous one ended.
 package search
 
 import (
@@ -15,49 +16,51 @@ import (
 	"github.com/asynq-go/asynq/x/filter"
 )
 
-// Search is where tasks are looked for, and which.
+// Search specifies the tasks to search for.
 type Search struct {
 	Queues []string          // empty: all
 	States []asynq.TaskState // empty: all
-	Group  string            // only of aggregating tasks; empty: all
+	Group  string            // only for aggregating tasks; empty: all
 	Filter *filter.Filter
 
-	// Seen is the task as the filter sees it; nil: as it is. It must not change the task.
+	// Seen returns a task as the filter may see it, such as redacted. It must not modify the task.
+	// If nil, the filter sees the task itself.
 	Seen func(*asynq.TaskInfo) *asynq.TaskInfo
 }
 
-// Part is what one call has found.
+// Part is the result of one call.
 type Part struct {
-	Tasks  []*asynq.TaskInfo // nil from Each
-	Found  int               // tasks found
-	Next   string            // where the next part goes on; empty: there is nothing behind this one
-	Looked int               // tasks looked at for this part
-	Total  int               // tasks that there are to look at in all parts, as of now
-	Errors []QueueError
+	Tasks   []*asynq.TaskInfo // nil from Each
+	Found   int               // matching tasks
+	Next    string            // cursor of the next part; empty: this is the last part
+	Scanned int               // tasks scanned for this part
+	Total   int               // tasks to scan in all parts, as of now
+	Errors  []QueueError
 }
 
-// QueueError says that a queue could not be searched.
+// QueueError is the error of a queue that could not be searched.
 type QueueError struct {
 	Queue string
 	Err   error
 }
 
-// Bounds are those of one part. A part ends at the first that is reached, but for what one call of Redis brings.
+// Bounds are the limits of one part. A part ends when it reaches the first of them, but may exceed
+// it by the tasks of one call to Redis.
 type Bounds struct {
-	Found  int           // tasks found
-	Looked int           // tasks looked at
-	Time   time.Duration // 0: no bound
+	Found   int           // matching tasks
+	Scanned int           // scanned tasks
+	Time    time.Duration // 0: no limit
 }
 
-// stride is how many tasks are looked at before the clock is.
+// stride is the number of tasks scanned between checks of the time.
 const stride = 1000
 
-// held bounds the tasks that one call returns: each may have a payload of megabytes.
+// held bounds the tasks returned by one call to Redis, since each may have a payload of megabytes.
 const held = 50
 
-// spot is where a search goes on.
+// spot is a decoded cursor.
 type spot struct {
-	Of    uint64 `json:"o"` // a hash of what is searched for
+	Of    uint64 `json:"o"` // a hash of the search
 	Queue []byte `json:"q"`
 	State int    `json:"s"`
 	After string `json:"a"` // the cursor within the queue and state
@@ -65,12 +68,12 @@ type spot struct {
 
 func (s *Search) hash() uint64 {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%q %v %q %q", s.Queues, s.States, s.Group, s.Filter.String()) // a hash takes all
+	_, _ = fmt.Fprintf(h, "%q %v %q %q", s.Queues, s.States, s.Group, s.Filter.String()) // writing to a hash cannot fail
 	return h.Sum64()
 }
 
 func (p spot) String() string {
-	text, _ := json.Marshal(p) // there is nothing in it that could fail
+	text, _ := json.Marshal(p) // cannot fail: strings and numbers
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
@@ -95,7 +98,7 @@ func (s *Search) states() []asynq.TaskState {
 	return s.States
 }
 
-// TaskFilter is the filter for tasks in a state, as the Inspector takes it.
+// TaskFilter returns the filter for tasks in a state, for the Inspector.
 func (s *Search) TaskFilter(state asynq.TaskState) asynq.TaskFilter {
 	f := s.Filter.TaskFilter()
 	if state == asynq.TaskStateAggregating {
@@ -107,14 +110,15 @@ func (s *Search) TaskFilter(state asynq.TaskState) asynq.TaskFilter {
 	return f
 }
 
-// Place is a queue and a state to look at.
+// Place is a queue and a state to scan.
 type Place struct {
 	Queue string
 	State asynq.TaskState
-	N     int // tasks that are there, as of now
+	N     int // number of tasks, as of now
 }
 
-// Places are those that may hold what is searched for: queue by queue in the order of infos, and state by state.
+// Places returns the places that may have matching tasks: by queue in the order of infos, then by
+// state.
 func (s *Search) Places(infos []asynq.QueueInfoResult) (places []Place, broken []QueueError) {
 	for _, q := range infos {
 		switch {
@@ -133,7 +137,7 @@ func (s *Search) Places(infos []asynq.QueueInfoResult) (places []Place, broken [
 	return places, broken
 }
 
-// Part searches on from a cursor, as Each does, and returns the tasks that it finds.
+// Part continues the search from a cursor like Each, and returns the matching tasks.
 func (s *Search) Part(ctx context.Context, i *asynq.Inspector, cursor string, most Bounds) (*Part, error) {
 	var tasks []*asynq.TaskInfo
 	part, err := s.Each(ctx, i, cursor, most, func(t *asynq.TaskInfo) { tasks = append(tasks, t) })
@@ -144,8 +148,9 @@ func (s *Search) Part(ctx context.Context, i *asynq.Inspector, cursor string, mo
 	return part, nil
 }
 
-// Each searches on from a cursor, and calls do with each task that it finds; an empty cursor is the beginning. The error is asynq.ErrCursor if the cursor is not one of this search, or
-// what Redis said; where only some queues cannot be searched, the part tells.
+// Each continues the search from a cursor, or starts it if the cursor is empty, and calls do with
+// each matching task. The error is asynq.ErrCursor if the cursor is not from this search, or an
+// error of Redis. If only some queues could not be read, the part has their errors.
 func (s *Search) Each(ctx context.Context, i *asynq.Inspector, cursor string, most Bounds, do func(*asynq.TaskInfo)) (*Part, error) {
 	at, err := s.spot(cursor)
 	if err != nil {
@@ -164,7 +169,7 @@ func (s *Search) Each(ctx context.Context, i *asynq.Inspector, cursor string, mo
 	resumed := cursor == ""
 	for _, p := range places {
 		after := ""
-		if !resumed { // the place may be empty by now: then those behind it are next
+		if !resumed { // the place is empty now: continue with the next one
 			order := slices.Index(s.states(), p.State) - slices.Index(s.states(), asynq.TaskState(at.State))
 			if p.Queue < string(at.Queue) || p.Queue == string(at.Queue) && order < 0 {
 				continue
@@ -175,20 +180,20 @@ func (s *Search) Each(ctx context.Context, i *asynq.Inspector, cursor string, mo
 			resumed = true
 		}
 		for more := true; more; {
-			late := most.Time > 0 && part.Looked > 0 && time.Since(began) > most.Time
-			if part.Found >= most.Found || part.Looked >= most.Looked || late {
+			late := most.Time > 0 && part.Scanned > 0 && time.Since(began) > most.Time
+			if part.Found >= most.Found || part.Scanned >= most.Scanned || late {
 				part.Next = spot{Of: s.hash(), Queue: []byte(p.Queue), State: int(p.State), After: after}.String()
 				return part, nil
 			}
 			f := s.TaskFilter(p.State)
-			f.MaxScan = min(stride, most.Looked-part.Looked)
+			f.MaxScan = min(stride, most.Scanned-part.Scanned)
 			asked, n := 0, min(most.Found-part.Found, held)
 			if match := f.Match; match != nil {
 				f.Match = func(t *asynq.TaskInfo) bool { asked++; return match(t) }
 			}
-			page, err := i.TasksAfter(ctx, p.Queue, p.State, f, after, n)
+			page, err := i.ListTasks(ctx, p.Queue, p.State, asynq.ListTasksOptions{Filter: f, Cursor: after, Limit: n})
 			switch {
-			case errors.Is(err, asynq.ErrQueueNotFound): // it has gone meanwhile
+			case errors.Is(err, asynq.ErrQueueNotFound): // the queue was deleted in the meantime
 				more = false
 			case errors.Is(err, asynq.ErrCursor) || ctx.Err() != nil:
 				return nil, err
@@ -196,14 +201,14 @@ func (s *Search) Each(ctx context.Context, i *asynq.Inspector, cursor string, mo
 				part.Errors = append(part.Errors, QueueError{p.Queue, err})
 				more = false
 			default:
-				looked := page.Looked
-				if len(page.Tasks) == n && !s.Filter.ByAge() { // those behind the last one are looked at again
-					looked = max(asked, n)
+				scanned := page.Scanned
+				if len(page.Tasks) == n && !s.Filter.ByAge() { // the tasks after the last returned one are scanned again
+					scanned = max(asked, n)
 				}
 				for _, t := range page.Tasks {
 					do(t)
 				}
-				part.Found, part.Looked = part.Found+len(page.Tasks), part.Looked+looked
+				part.Found, part.Scanned = part.Found+len(page.Tasks), part.Scanned+scanned
 				after, more = page.Next, page.Next != ""
 			}
 		}
@@ -211,7 +216,7 @@ func (s *Search) Each(ctx context.Context, i *asynq.Inspector, cursor string, mo
 	return part, nil
 }
 
-// CountOf is how many tasks of a queue are in a state.
+// CountOf returns the number of tasks of a queue in a state.
 func CountOf(q *asynq.QueueInfo, state asynq.TaskState) int {
 	switch state {
 	case asynq.TaskStateActive:

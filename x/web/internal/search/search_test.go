@@ -32,7 +32,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// put enqueues n tasks, of which every other is odd, and returns their names as found tells them.
+// put enqueues n tasks, of which every other is odd, and returns their names in the form of found.
 func (s *site) put(queue string, n int, opts ...asynq.Option) (names []string) {
 	s.Helper()
 	tasks := make([]*asynq.Task, n)
@@ -58,10 +58,10 @@ func (s *site) filter(text string) *filter.Filter {
 	return f
 }
 
-var wide = search.Bounds{Found: 1000, Looked: 10_000}
+var wide = search.Bounds{Found: 1000, Scanned: 10_000}
 
-// all follows a search to its end, calling between before each part but the first.
-func (s *site) all(q *search.Search, most search.Bounds, between func(part int)) (found []string, looked, parts int) {
+// all follows a search to its end, and calls between before each part except the first.
+func (s *site) all(q *search.Search, most search.Bounds, between func(part int)) (found []string, scanned, parts int) {
 	s.Helper()
 	for cursor := ""; ; {
 		part, err := q.Part(s.Context(), s.inspector, cursor, most)
@@ -74,9 +74,9 @@ func (s *site) all(q *search.Search, most search.Bounds, between func(part int))
 		for _, t := range part.Tasks {
 			found = append(found, t.Queue+"/"+t.ID)
 		}
-		looked, parts, cursor = looked+part.Looked, parts+1, part.Next
+		scanned, parts, cursor = scanned+part.Scanned, parts+1, part.Next
 		if cursor == "" {
-			return found, looked, parts
+			return found, scanned, parts
 		}
 		if parts > 500 {
 			s.Fatal("there is no end")
@@ -93,13 +93,13 @@ func TestPartsMakeTheWhole(t *testing.T) {
 		s.put("a", 70, asynq.ProcessIn(time.Hour)), s.put("b", 5), s.put("c", 130, asynq.ProcessIn(time.Hour)), s.put("c2", 3, asynq.Group("g")),
 	)
 	slices.Sort(want)
-	for _, most := range []search.Bounds{wide, {Found: 7, Looked: 1000}, {Found: 1000, Looked: 9}, {Found: 60, Looked: 100, Time: time.Hour}} {
-		found, looked, parts := s.all(&search.Search{Filter: s.filter("")}, most, nil)
+	for _, most := range []search.Bounds{wide, {Found: 7, Scanned: 1000}, {Found: 1000, Scanned: 9}, {Found: 60, Scanned: 100, Time: time.Hour}} {
+		found, scanned, parts := s.all(&search.Search{Filter: s.filter("")}, most, nil)
 		slices.Sort(found)
-		if !slices.Equal(found, want) || looked != len(want) {
-			t.Errorf("%+v: %d found in %d parts, %d looked at", most, len(found), parts, looked)
+		if !slices.Equal(found, want) || scanned != len(want) {
+			t.Errorf("%+v: %d found in %d parts, %d scanned at", most, len(found), parts, scanned)
 		}
-		if least := len(want) / min(most.Found, most.Looked); parts <= least-1 {
+		if least := len(want) / min(most.Found, most.Scanned); parts <= least-1 {
 			t.Errorf("%+v: only %d parts", most, parts)
 		}
 	}
@@ -142,12 +142,13 @@ func TestWhereAndWhat(t *testing.T) {
 	}
 }
 
-// Tasks that stay are found once, whatever becomes of those around them, and of the place where a part has ended.
-func TestSearchGoesOnWhereTasksWent(t *testing.T) {
+// Each remaining task is found once, even if other tasks change, including the one where a part
+// ended.
+func TestSearchContinuesAfterRemovedTasks(t *testing.T) {
 	s := newSite(t)
 	stays := slices.Concat(s.put("a", 20, asynq.ProcessIn(time.Hour)), s.put("c", 20, asynq.ProcessIn(time.Hour)))
 	s.put("b", 20, asynq.ProcessIn(time.Hour))
-	found, _, _ := s.all(&search.Search{Filter: s.filter("")}, search.Bounds{Found: 12, Looked: 1000}, func(part int) {
+	found, _, _ := s.all(&search.Search{Filter: s.filter("")}, search.Bounds{Found: 12, Scanned: 1000}, func(part int) {
 		if part == 2 { // within b
 			if err := s.inspector.DeleteQueue("b", true); err != nil {
 				t.Fatal(err)
@@ -169,7 +170,7 @@ func TestCursorIsOfOneSearch(t *testing.T) {
 	s := newSite(t)
 	s.put("a", 10)
 	q := &search.Search{Filter: s.filter("")}
-	part, err := q.Part(t.Context(), s.inspector, "", search.Bounds{Found: 3, Looked: 100})
+	part, err := q.Part(t.Context(), s.inspector, "", search.Bounds{Found: 3, Scanned: 100})
 	if err != nil || part.Next == "" {
 		t.Fatal(part, err)
 	}
@@ -193,8 +194,8 @@ func TestTimeEndsAPart(t *testing.T) {
 	s := newSite(t)
 	s.put("a", 10)
 	s.put("b", 10)
-	part, err := (&search.Search{Filter: s.filter("")}).Part(t.Context(), s.inspector, "", search.Bounds{Found: 100, Looked: 100, Time: 1})
-	if err != nil || part.Looked != 10 || part.Next == "" || part.Total != 20 {
+	part, err := (&search.Search{Filter: s.filter("")}).Part(t.Context(), s.inspector, "", search.Bounds{Found: 100, Scanned: 100, Time: 1})
+	if err != nil || part.Scanned != 10 || part.Next == "" || part.Total != 20 {
 		t.Errorf("%+v, error %v", part, err)
 	}
 }

@@ -1,4 +1,5 @@
-// Package shared keeps what is dear to find out: it is asked for in the background, once for all who look, and only while somebody does.
+// Package shared caches values that are expensive to compute. They are computed in the background,
+// once for all callers, and only while there are callers.
 package shared
 
 import (
@@ -10,38 +11,39 @@ import (
 	"time"
 )
 
-// Config says how to find a value out, and how often. All fields but Logger are required.
+// Config configures a Value. All fields except Logger are required.
 type Config[T any] struct {
-	Name    string                                               // for the log
-	Ask     func(ctx context.Context, tell func(*T)) (*T, error) // finds it out; tell hands over what is known by then
-	Fresh   time.Duration                                        // for which a value is good
-	Wait    time.Duration                                        // for which Get waits where there is none yet
-	Timeout time.Duration                                        // of Ask
+	Name    string                                                  // for the log
+	Ask     func(ctx context.Context, partial func(*T)) (*T, error) // computes the value; partial publishes intermediate values
+	Fresh   time.Duration                                           // how long a value is valid
+	Wait    time.Duration                                           // how long Get waits for the first value
+	Timeout time.Duration                                           // of Ask
 	Logger  *slog.Logger
 }
 
-// longRest is how many times as long as asking took is rested before it is asked again, so that a slow Redis is not asked all the time.
+// longRest is the minimum delay after a computation, as a multiple of its duration, so that a slow
+// Redis is not queried all the time.
 const longRest = 5
 
-// retry is how long after an error it is asked again.
+// retry is the delay after an error.
 const retry = 2 * time.Second
 
-// Value is something dear. It is safe for concurrent use.
+// Value is a cached value. It is safe for concurrent use.
 type Value[T any] struct {
 	cfg  Config[T]
-	ctx  context.Context // of asking
+	ctx  context.Context // for Ask
 	stop context.CancelFunc
 	open sync.WaitGroup
 
 	mu     sync.Mutex
 	latest *T
-	whole  bool // latest is what Ask returned, not what it has told
+	whole  bool // latest is a result of Ask, not an intermediate value
 	err    error
 	due    time.Time
-	told   chan struct{} // closed when the asking under way has ended; nil where there is none
+	done   chan struct{} // closed when the current computation ends; nil if there is none
 }
 
-// New returns a Value that asks for nothing before the first Get. It must be closed.
+// New returns a Value, which computes nothing before the first Get. The caller must close it.
 func New[T any](cfg Config[T]) *Value[T] {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -51,24 +53,25 @@ func New[T any](cfg Config[T]) *Value[T] {
 	return v
 }
 
-// Get is what was found out last, which may be a little old: then it is asked for anew, for those who come later. Where there is none it
-// waits for a moment, and returns what is known by then: nil if nothing. The error is that of the last time that it was asked for.
+// Get returns the last value. If it is no longer valid, Get starts a new computation for later
+// callers. If there is no value yet, Get waits briefly, and returns the intermediate value or nil.
+// The error is that of the last computation.
 func (v *Value[T]) Get(ctx context.Context) (*T, error) {
 	v.mu.Lock()
-	if v.told == nil && v.ctx.Err() == nil && !time.Now().Before(v.due) {
-		v.told = make(chan struct{})
+	if v.done == nil && v.ctx.Err() == nil && !time.Now().Before(v.due) {
+		v.done = make(chan struct{})
 		v.open.Add(1)
-		go v.ask(v.told)
+		go v.compute(v.done)
 	}
-	latest, err, told := v.latest, v.err, v.told
+	latest, err, done := v.latest, v.err, v.done
 	v.mu.Unlock()
-	if latest != nil || told == nil {
+	if latest != nil || done == nil {
 		return latest, err
 	}
 	timer := time.NewTimer(v.cfg.Wait)
 	defer timer.Stop()
 	select {
-	case <-told:
+	case <-done:
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -77,14 +80,14 @@ func (v *Value[T]) Get(ctx context.Context) (*T, error) {
 	return v.latest, v.err
 }
 
-// Stale says that the value has changed: the next Get has it asked for anew.
+// Stale invalidates the value, so that the next Get starts a new computation.
 func (v *Value[T]) Stale() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.due = time.Time{}
 }
 
-// Close ends asking, and returns when it has ended. It may be called again.
+// Close stops the computation and waits for it to end. It may be called again.
 func (v *Value[T]) Close() {
 	v.mu.Lock()
 	v.stop()
@@ -92,12 +95,12 @@ func (v *Value[T]) Close() {
 	v.open.Wait()
 }
 
-func (v *Value[T]) ask(told chan struct{}) {
+func (v *Value[T]) compute(done chan struct{}) {
 	defer v.open.Done()
 	ctx, cancel := context.WithTimeout(v.ctx, v.cfg.Timeout)
 	defer cancel()
 	began := time.Now()
-	// So that who has called Stale meanwhile is not forgotten.
+	// Under the lock, so that a concurrent call of Stale is not lost.
 	v.mu.Lock()
 	v.due = began.Add(v.cfg.Timeout)
 	v.mu.Unlock()
@@ -111,7 +114,7 @@ func (v *Value[T]) ask(told chan struct{}) {
 	switch {
 	case err != nil:
 		v.due = time.Now().Add(max(retry, longRest*took))
-		v.cfg.Logger.Warn("web: "+v.cfg.Name+" could not be found out", "error", err)
+		v.cfg.Logger.Warn("web: "+v.cfg.Name+" unavailable", "error", err)
 	default:
 		v.latest, v.whole = value, true
 		v.due = time.Now().Add(max(v.cfg.Fresh, longRest*took))
@@ -119,8 +122,8 @@ func (v *Value[T]) ask(told chan struct{}) {
 	if stale {
 		v.due = time.Now().Add(took)
 	}
-	v.told = nil
-	close(told)
+	v.done = nil
+	close(done)
 }
 
 func (v *Value[T]) call(ctx context.Context) (value *T, err error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/shared"
 )
 
-func value(t *testing.T, ask func(ctx context.Context, tell func(*int)) (*int, error)) *shared.Value[int] {
+func value(t *testing.T, ask func(ctx context.Context, partial func(*int)) (*int, error)) *shared.Value[int] {
 	v := shared.New(shared.Config[int]{
 		Name: "a number", Ask: ask, Fresh: 15 * time.Second, Wait: time.Second, Timeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -94,9 +94,9 @@ func TestWhatIsSlowIsNotAskedAllTheTime(t *testing.T) {
 func TestPartsAreToldMeanwhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := value(t, func(_ context.Context, tell func(*int)) (*int, error) {
+		v := value(t, func(_ context.Context, partial func(*int)) (*int, error) {
 			part, whole := 1, 2
-			tell(&part)
+			partial(&part)
 			time.Sleep(5 * time.Second)
 			return &whole, nil
 		})

@@ -7,15 +7,17 @@ import (
 )
 
 const (
-	// maxMessage is how many bytes of an error's message its fingerprint looks at, and maxPrint how many it has itself, without the frames.
+	// maxMessage bounds the bytes of an error message that its fingerprint is computed from.
+	// maxPrint bounds the fingerprint without its frames.
 	maxMessage = 2048
 	maxPrint   = 400
 )
 
-// Fingerprint is what errors have in common that differ in nothing but numbers, names and places: the message with a hole for each
-// of these, and behind it the first frames of its stack that are not those of libraries. A number is #, and other holes are ‹uuid›,
-// ‹hex›, ‹id›, ‹text› (in quotes), ‹address›, ‹email›, ‹path›, ‹time› and ‹duration›. Codes such as "status 503" stay. It is one line of
-// valid UTF-8.
+// Fingerprint returns the common form of errors that differ only in numbers, names and places: the
+// message with placeholders for these, followed by the first frames of its stack that are not in
+// libraries. Numbers become #. Other placeholders are ‹uuid›, ‹hex›, ‹id›, ‹text› (in quotes),
+// ‹address›, ‹email›, ‹path›, ‹time› and ‹duration›. Codes such as "status 503" are kept. The
+// result is one line of valid UTF-8.
 func Fingerprint(text string) string {
 	message, stack := SplitError(text)
 	p := printer{}
@@ -34,13 +36,13 @@ func Fingerprint(text string) string {
 	return mark
 }
 
-// Part is a part of a fingerprint: text that all errors share, or a hole.
+// Part is a part of a fingerprint: literal text or a placeholder.
 type Part struct {
 	Text string
 	Hole bool
 }
 
-// Parts takes a fingerprint apart.
+// Parts splits a fingerprint into parts.
 func Parts(mark string) []Part {
 	var parts []Part
 	for mark != "" {
@@ -66,7 +68,7 @@ func Parts(mark string) []Part {
 	return parts
 }
 
-// holeAt is the length of the hole that a text begins with; 0 if it does not.
+// holeAt returns the length of the placeholder at the beginning of a text; 0 if there is none.
 func holeAt(s string) int {
 	rest, ok := strings.CutPrefix(s, "‹")
 	if !ok {
@@ -82,10 +84,10 @@ func holeAt(s string) int {
 	return len("‹") + n + len("›")
 }
 
-// printer writes a message with holes.
+// printer writes a message with placeholders.
 type printer struct {
 	out  strings.Builder
-	last string // the last word, in small letters: "status" before 503
+	last string // the last word in lower case: "status" before 503
 }
 
 func (p *printer) print(s string) {
@@ -122,7 +124,7 @@ func (p *printer) space() {
 	}
 }
 
-// hole writes a hole, and times that follow each other as one: of a day, and of a clock.
+// hole writes a placeholder. Adjacent times, such as a date and a time of day, become one.
 func (p *printer) hole(name string) {
 	if name == "‹time›" && strings.HasSuffix(strings.TrimRight(p.out.String(), " "), name) {
 		return
@@ -131,7 +133,8 @@ func (p *printer) hole(name string) {
 	p.last = ""
 }
 
-// quoted writes a quoted text as a hole, or the quote alone where it is none, and tells how much it took.
+// quoted writes a quoted text as a placeholder, or only the quote if it is not closed. It returns
+// the number of bytes consumed.
 func (p *printer) quoted(s string, open rune) int {
 	size := utf8.RuneLen(open)
 	closing := string(open)
@@ -141,7 +144,7 @@ func (p *printer) quoted(s string, open rune) int {
 	before, _ := utf8.DecodeLastRuneInString(p.out.String())
 	alone := func() int { p.out.WriteRune(open); return size }
 	if open == '\'' && (unicode.IsLetter(before) || before == '#') {
-		return alone() // can't
+		return alone() // as in can't
 	}
 	const most = 1000
 	for n := size; n < len(s) && n < most; {
@@ -168,7 +171,8 @@ func (p *printer) quoted(s string, open rune) int {
 	return alone()
 }
 
-// wordRune tells whether a rune may be in a word: paths, addresses, times and numbers with units are words.
+// wordRune reports whether a rune may be part of a word. Paths, addresses, times and numbers with
+// units are words.
 func wordRune(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(`_-+.:/\@%~$&?*#`, r)
 }
@@ -189,7 +193,7 @@ func wordAt(s string) int {
 	return len(s)
 }
 
-// codes are words before numbers that say what went wrong.
+// codes are words before numbers that identify the kind of error.
 var codes = map[string]bool{
 	"status": true, "code": true, "http": true, "errno": true, "sqlstate": true, "exit": true, "signal": true, "smtp": true, "error": true, "err": true,
 }
@@ -227,7 +231,8 @@ func isCode(w string) bool {
 	return digits >= max(1, len(w)-2)
 }
 
-// cutPrint is the first bytes of a fingerprint, with a mark where there were more. No hole is cut in two.
+// cutPrint returns the first bytes of a fingerprint, with an ellipsis if it was cut. It does not
+// split placeholders.
 func cutPrint(s string, most int) string {
 	if len(s) <= most {
 		return s

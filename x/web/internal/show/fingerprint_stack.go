@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// maxStackLines is how many lines of a stack are looked at.
+// maxStackLines bounds the lines of a stack that are scanned.
 const maxStackLines = 400
 
-// SplitError is the text of an error in two: what it says, and the stack that follows, if there is one: of Go, Java, JavaScript, .NET or
-// Python.
+// SplitError splits the text of an error into the message and the stack after it, if there is one:
+// of Go, Java, JavaScript, .NET or Python.
 func SplitError(text string) (message, stack string) {
 	lines := strings.SplitAfterN(text, "\n", maxStackLines)
 	for n, line := range lines {
@@ -22,7 +22,7 @@ func SplitError(text string) (message, stack string) {
 		}
 		message, stack = strings.Join(lines[:n], ""), strings.Join(lines[n:], "")
 		if strings.HasPrefix(line, pythonStack) {
-			// What it says comes last.
+			// Python's message follows the stack.
 			if last := len(strings.TrimRight(stack, "\n")); last > 0 {
 				if from := strings.LastIndexByte(stack[:last], '\n') + 1; stack[from] != ' ' {
 					message, stack = message+stack[from:], stack[:from]
@@ -48,12 +48,12 @@ func startsStack(line, next string) bool {
 	return ok
 }
 
-// goPlace tells whether a line says where in a Go file a frame is.
+// goPlace reports whether a line is the file and line of a Go frame.
 func goPlace(line string) bool {
 	return strings.HasPrefix(line, "\t") && strings.Contains(line, ".go:")
 }
 
-// atFrame is the function of a frame such as "  at app.Mail.send(Mail.java:31)".
+// atFrame returns the function of a frame such as "  at app.Mail.send(Mail.java:31)".
 func atFrame(line string) (string, bool) {
 	trimmed := strings.TrimLeft(line, " \t")
 	rest, ok := strings.CutPrefix(trimmed, "at ")
@@ -67,10 +67,11 @@ func atFrame(line string) (string, bool) {
 	return rest, strings.ContainsAny(rest, ".:/") || strings.Contains(line, "(")
 }
 
-// mostFrames is how many frames a fingerprint has.
+// mostFrames is the maximum number of frames of a fingerprint.
 const mostFrames = 3
 
-// ownFrames are the functions of a stack that one would look at first: the innermost that are no library's, if there are any.
+// ownFrames returns the most relevant functions of a stack: the innermost ones that are not in
+// libraries, if there are any.
 func ownFrames(stack string) []string {
 	if stack == "" {
 		return nil
@@ -105,7 +106,8 @@ func ownFrames(stack string) []string {
 	return own[:min(len(own), mostFrames)]
 }
 
-// goFunction is the function of a line of a Go stack, without its arguments and what the compiler calls functions in it.
+// goFunction returns the function in a line of a Go stack, without its arguments and the compiler's
+// suffixes for closures.
 func goFunction(line string) string {
 	line = strings.TrimPrefix(strings.TrimSpace(line), "created by ")
 	line, _, _ = strings.Cut(line, " in goroutine ")
@@ -120,12 +122,12 @@ func goFunction(line string) string {
 	return line
 }
 
-// libraries begin the names of functions that are hardly ever to blame.
+// libraries are prefixes of functions that are rarely the cause of an error.
 var libraries = []string{
 	"github.com/asynq-go/asynq", "github.com/hibiken/asynq", "java.", "javax.", "jdk.", "sun.", "org.springframework.", "node:", "internal/", "System.", "Microsoft.",
 }
 
-// standard are the packages of Go's library, by the first part of their paths.
+// standard are the packages of Go's standard library, by the first part of their paths.
 var standard = []string{
 	"bufio", "bytes", "context", "crypto", "database", "encoding", "errors", "fmt", "html", "io", "iter", "log", "maps", "math", "mime", "net", "os", "panic",
 	"path", "reflect", "regexp", "runtime", "slices", "sort", "strconv", "strings", "sync", "syscall", "testing", "text", "time", "unicode",

@@ -87,7 +87,7 @@ func TestSplitError(t *testing.T) {
 	}
 }
 
-// FuzzFingerprint holds what pages and the API rely on: one bounded line, which nothing of one task is in.
+// FuzzFingerprint checks that a fingerprint is one bounded line without data of single tasks.
 func FuzzFingerprint(f *testing.F) {
 	for _, s := range []string{
 		"user 42", `say "hello`, "‹path›", "https://a/b", "[::1]:1", "0x", "a\nmain.f()\n\t/x.go:1", pyText, "'", "://", "‹", "2026-01-01T", "::", strings.Repeat("9a", 3000),

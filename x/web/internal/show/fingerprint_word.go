@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// classify writes a word: as a hole, or with holes in it.
+// classify writes a word as a placeholder or with placeholders in it.
 func (p *printer) classify(w string) {
 	switch {
 	case strings.Contains(w, "://"):
@@ -33,7 +33,7 @@ func (p *printer) classify(w string) {
 	}
 }
 
-// url keeps who was asked, and leaves out for what.
+// url writes the host of a URL and omits the rest.
 func (p *printer) url(w string) {
 	n := strings.Index(w, "://") + len("://")
 	p.digits(w[:n])
@@ -42,14 +42,14 @@ func (p *printer) url(w string) {
 		host, path = host[:n], host[n:]
 	}
 	if n := strings.LastIndexByte(host, '@'); n >= 0 {
-		host = host[n+1:] // a password may be before it
+		host = host[n+1:] // a password may precede it
 	}
 	switch {
 	case host == "":
 	case addressAt(host) == len(host):
 		p.hole("‹address›")
 	default:
-		p.print(host) // it may hold what ends a word elsewhere
+		p.print(host) // it may contain characters that end words elsewhere
 	}
 	if len(path) > 1 {
 		p.out.WriteString("/‹path›")
@@ -58,7 +58,7 @@ func (p *printer) url(w string) {
 	}
 }
 
-// parts writes what stands between punctuation, each with a hole if it looks like an ID.
+// parts writes the texts between punctuation, with placeholders for those that look like IDs.
 func (p *printer) parts(w string) {
 	for w != "" {
 		n := strings.IndexAny(w, ":/.")
@@ -122,7 +122,7 @@ func hexDigit(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
-// isHex tells whether a word is an address of memory, a hash or another number in hexadecimal.
+// isHex reports whether a word is a memory address, a hash or another hexadecimal number.
 func isHex(w string) bool {
 	rest, prefixed := strings.CutPrefix(w, "0x")
 	if rest == "" || !prefixed && len(rest) < 8 {
@@ -142,7 +142,7 @@ func isHex(w string) bool {
 	return prefixed || digit && letter
 }
 
-// isID tells whether a word is what a machine made up: long, of letters and several digits.
+// isID reports whether a word looks generated: long, with letters and several digits.
 func isID(w string) bool {
 	if len(w) < 16 {
 		return false
@@ -161,7 +161,7 @@ func isID(w string) bool {
 	return n >= 3 && letters > 0
 }
 
-// isTime tells whether a word is a date, a time of a day, or both.
+// isTime reports whether a word is a date, a time of day, or both.
 func isTime(w string) bool {
 	date := len(w) >= 10 && digits(w[:4]) && (w[4] == '-' || w[4] == '/') && digits(w[5:7]) && w[7] == w[4] && digits(w[8:10])
 	if date {
@@ -189,10 +189,11 @@ func isPath(w string) bool {
 		return true
 	}
 	first, rest, found := strings.Cut(w, "/")
-	return found && strings.Contains(rest, "/") && !strings.ContainsAny(first, ".:@") // but github.com/user/module is code
+	return found && strings.Contains(rest, "/") && !strings.ContainsAny(first, ".:@") // github.com/user/module is a module, not a URL
 }
 
-// addressAt is the length of the network address that a text begins with, with its port; 0 if it does not.
+// addressAt returns the length of the network address, with its port, at the beginning of a text; 0
+// if there is none.
 func addressAt(s string) int {
 	n := 0
 	if strings.HasPrefix(s, "[") {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Number is n with commas between the thousands: 1,234,567.
+// Number formats n with commas between the thousands: 1,234,567.
 func Number(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	sign := ""
@@ -23,14 +23,14 @@ func Number(n int64) string {
 	return sign + b.String()
 }
 
-// Short is n in at most five characters, for where there is little room: 987, 12.3k, 4.5M.
+// Short formats n in at most five characters: 987, 12.3k, 4.5M.
 func Short(n float64) string {
 	sign := ""
 	if n < 0 {
 		sign, n = "-", -n
 	}
 	for _, unit := range []string{"", "k", "M", "G", "T"} {
-		// What would be printed as 1000 belongs to the next unit.
+		// Numbers that would be formatted as 1000 use the next unit.
 		if n < 999.5 || unit == "T" {
 			switch {
 			case unit == "" && n == math.Trunc(n), n >= 99.95:
@@ -44,7 +44,7 @@ func Short(n float64) string {
 	return ""
 }
 
-// PerSecond is a rate: 0, 0.02, 3.4, 1,234.
+// PerSecond formats a rate: 0, 0.02, 3.4, 1,234.
 func PerSecond(rate float64) string {
 	switch abs := math.Abs(rate); {
 	case math.IsNaN(rate) || math.IsInf(rate, 0):
@@ -60,8 +60,8 @@ func PerSecond(rate float64) string {
 	}
 }
 
-// Percent is part/whole in percent, with one decimal under 10; "–" of nothing. A part that is not the whole is never 100 %, and one that is
-// not nothing never 0 %.
+// Percent formats part/whole as a percentage, with one decimal below 10; "–" if whole is 0. Only
+// the whole is 100 %, and only nothing is 0 %.
 func Percent(part, whole float64) string {
 	if whole <= 0 || math.IsNaN(part) {
 		return "–"
@@ -79,7 +79,7 @@ func Percent(part, whole float64) string {
 	}
 }
 
-// Bytes is a number of bytes in units of 1,024: 12 B, 3.4 KiB, 1.2 GiB.
+// Bytes formats a number of bytes in units of 1,024: 12 B, 3.4 KiB, 1.2 GiB.
 func Bytes(n int64) string {
 	if n < 1024 && n > -1024 {
 		return strconv.FormatInt(n, 10) + " B"

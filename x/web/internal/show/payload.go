@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Form is how bytes can be shown.
+// Form is a representation of bytes.
 type Form string
 
 // The forms.
@@ -20,7 +20,8 @@ const (
 	Hex     Form = "hex"
 )
 
-// FormOf is the form that fits the bytes best. A lone number or string is JSON too. Text is UTF-8 with few control characters.
+// FormOf returns the form that fits the bytes best. A lone number or string is JSON as well. Text
+// is UTF-8 with few control characters.
 func FormOf(data []byte) Form {
 	switch {
 	case len(data) == 0:
@@ -50,23 +51,23 @@ func isText(data []byte) bool {
 	return odd*20 <= len(data)
 }
 
-// Token is a piece of text with a class for its looks; empty: plain.
+// Token is a text with a CSS class; empty: plain.
 type Token struct{ Class, Text string }
 
-// Classes of tokens.
+// The classes of tokens.
 const (
 	classKey    = "key"
 	classString = "str"
 	classNumber = "num"
 	classWord   = "lit" // true, false and null
-	classOdd    = "odd" // stands for a character that cannot be seen, or changes how others are seen
+	classOdd    = "odd" // replaces an invisible character or one that affects others
 )
 
 // tokens collects tokens up to a number of bytes.
 type tokens struct {
 	list  []Token
-	class string          // of the token that is being written
-	text  strings.Builder // of it
+	class string          // of the current token
+	text  strings.Builder // of the current token
 	room  int
 	cut   bool
 }
@@ -88,7 +89,7 @@ func (t *tokens) add(class, text string) bool {
 	return !t.cut
 }
 
-// end ends the token that is being written, and returns all.
+// end completes the current token and returns all tokens.
 func (t *tokens) end() []Token {
 	if t.text.Len() > 0 {
 		t.list = append(t.list, Token{t.class, t.text.String()})
@@ -97,7 +98,7 @@ func (t *tokens) end() []Token {
 	return t.list
 }
 
-// addVisible adds text in which odd characters are made visible.
+// addVisible adds text with special characters made visible.
 func (t *tokens) addVisible(class, text string) {
 	from := 0
 	for at := 0; at < len(text); {
@@ -113,7 +114,8 @@ func (t *tokens) addVisible(class, text string) {
 	t.add(class, text[from:])
 }
 
-// standIn is what stands for a character that cannot be seen, or that changes how others are seen.
+// standIn returns the replacement of a character that is invisible or affects the display of
+// others.
 func standIn(r rune, size int, first byte) (string, bool) {
 	const digits = "0123456789abcdef"
 	switch {
@@ -127,7 +129,7 @@ func standIn(r rune, size int, first byte) (string, bool) {
 		return `\x` + string(digits[first>>4]) + string(digits[first&15]), true
 	case r < 0x80:
 		return "", false
-	case r == 0x200c || r == 0x200d: // joiners: of emoji and of scripts that need them
+	case r == 0x200c || r == 0x200d: // joiners of emoji and of scripts that require them
 		return "", false
 	case r < 0xa0, unicode.Is(unicode.Cf, r), r == 0x2028, r == 0x2029, r == 0x115f, r == 0x3164:
 		if r > 0xffff {
@@ -148,8 +150,8 @@ func hexDigits(r rune, n int) string {
 	return string(b)
 }
 
-// Visible is text in which characters that cannot be seen, or that change how others are seen, are replaced by what stands for them, such
-// as ␀ or \u202e. Line ends and tabs stay.
+// Visible replaces characters that are invisible or affect the display of others by visible ones,
+// such as ␀ or \\u202e. Line ends and tabs are kept.
 func Visible(text string) string {
 	t := tokens{room: 1 << 62}
 	t.addVisible("", text)
@@ -160,18 +162,21 @@ func Visible(text string) string {
 	return b.String()
 }
 
-// VisibleTokens is Visible, with what was replaced told apart, of up to limit bytes. It reports whether there is more.
+// VisibleTokens is like Visible, with separate tokens for replacements, of up to limit bytes. more
+// reports whether the text is longer.
 func VisibleTokens(text []byte, limit int) (list []Token, more bool) {
 	t := tokens{room: limit}
 	t.addVisible("", string(text[:min(len(text), limit+1)]))
 	return t.end(), t.cut || len(text) > limit
 }
 
-// deepest is the level from which on JSON is not indented further: the size of what is made must not grow with the square of the depth.
+// deepest is the maximum depth of indentation, so that the size of the output does not grow with
+// the square of the depth.
 const deepest = 40
 
-// Indent is JSON over lines, with classes for its looks, up to limit bytes of text. Nothing is read into values: numbers, strings and the order
-// of names stay as they are written. It reports whether there is more. The data must be valid JSON.
+// Indent indents JSON, with classes for its tokens, up to limit bytes of text. It does not decode
+// values: numbers, strings and the order of names are unchanged. more reports whether there is
+// more. The data must be valid JSON.
 func Indent(data []byte, limit int) (list []Token, more bool) {
 	t := tokens{room: limit}
 	depth := 0
@@ -228,7 +233,7 @@ func Indent(data []byte, limit int) (list []Token, more bool) {
 	return t.end(), t.cut
 }
 
-// IndentText is all of Indent as text.
+// IndentText returns the complete output of Indent as text.
 func IndentText(data []byte) string {
 	var b bytes.Buffer
 	if json.Indent(&b, data, "", "  ") != nil {
@@ -241,7 +246,8 @@ func spaces(data []byte) int {
 	return len(data) - len(bytes.TrimLeft(data, " \t\n\r"))
 }
 
-// stringLength is how long the JSON string is that data begins with, with its quotes.
+// stringLength returns the length of the JSON string at the beginning of data, including its
+// quotes.
 func stringLength(data []byte) int {
 	for i := 1; i < len(data); i++ {
 		switch data[i] {
@@ -254,17 +260,18 @@ func stringLength(data []byte) int {
 	return len(data)
 }
 
-// Dump is up to limit bytes in hexadecimal, 16 in a line, with their offset and as text. It reports whether there is more.
+// Dump formats up to limit bytes in hexadecimal, 16 per line, with offsets and as text. more
+// reports whether there is more.
 func Dump(data []byte, limit int) (text string, more bool) {
 	return hex.Dump(data[:min(len(data), limit)]), len(data) > limit
 }
 
-// Excerpt is the beginning of the bytes on one line of up to n characters: white space is drawn together, what cannot be seen is made
-// visible, and what is no text is in hexadecimal.
+// Excerpt returns the beginning of the bytes on one line of up to n characters. White space is
+// collapsed, invisible characters are made visible, and data that is not text is in hexadecimal.
 func Excerpt(data []byte, n int) string {
 	head := data[:min(len(data), 4*n+utf8.UTFMax)]
 	whole := len(head) == len(data)
-	if !whole { // the last character may have been cut
+	if !whole { // the last character may be incomplete
 		last := len(head) - 1
 		for last > 0 && !utf8.RuneStart(head[last]) {
 			last--
@@ -285,15 +292,16 @@ func Excerpt(data []byte, n int) string {
 	return s
 }
 
-// Line is text on one line: white space is drawn together, and what cannot be seen is made visible.
+// Line returns text on one line: white space is collapsed, and invisible characters are made
+// visible.
 func Line(text string) string {
 	return Visible(strings.Join(strings.Fields(text), " "))
 }
 
-// Clip is text of at most n characters on one line.
+// Clip returns text on one line of at most n characters.
 func Clip(text string, n int) string {
 	if len(text) > 8*n+utf8.UTFMax {
-		text = cutString(text, 8*n) + "…" + "…" // longer than n, whatever is drawn together
+		text = cutString(text, 8*n) + "…" + "…" // longer than n even after collapsing white space
 	}
 	short, cut := cutRunes(Line(text), n)
 	if cut {
@@ -313,7 +321,7 @@ func cutRunes(s string, n int) (string, bool) {
 	return s, false
 }
 
-// cutString is up to n bytes of s, with no character cut.
+// cutString returns up to n bytes of s, without splitting a character.
 func cutString(s string, n int) string {
 	if len(s) <= n {
 		return s

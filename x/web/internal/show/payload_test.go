@@ -165,7 +165,7 @@ func FuzzPayload(f *testing.F) {
 	})
 }
 
-// hidden reports whether a text has characters that cannot be seen.
+// hidden reports whether a text has invisible characters.
 func hidden(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool {
 		return r != '\n' && r != '\t' && (unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069)

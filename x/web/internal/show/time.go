@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Duration is a length of time in its two largest units: 820ms, 4.2s, 3m 20s, 5h 12m, 3d 4h. It is cut off, not rounded, from a second
-// on.
+// Duration formats a duration in its two largest units: 820ms, 4.2s, 3m 20s, 5h 12m, 3d 4h. From
+// one second on it is truncated, not rounded.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -43,7 +43,7 @@ func two(d, large time.Duration, name string, small time.Duration, smallName str
 	return s
 }
 
-// From is when t is, seen from now: "in 3m 20s", "4h 2m ago", "now". It is empty for the zero time.
+// From formats t relative to now: "in 3m 20s", "4h 2m ago", "now". It returns "" for the zero time.
 func From(now, t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -58,7 +58,7 @@ func From(now, t time.Time) string {
 	}
 }
 
-// seconds is a duration of whole seconds, without what Duration says of less.
+// seconds formats a duration in whole seconds, without the fractions of Duration.
 func seconds(d time.Duration) string {
 	if d < 10*time.Second {
 		return strconv.Itoa(int(d/time.Second)) + "s"
@@ -66,7 +66,7 @@ func seconds(d time.Duration) string {
 	return Duration(d)
 }
 
-// Time is t to the second in its location, as 2026-11-21 14:03:59; empty for the zero time.
+// Time formats t to the second in its location, as 2026-11-21 14:03:59; "" for the zero time.
 func Time(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -74,12 +74,12 @@ func Time(t time.Time) string {
 	return t.Format("2006-01-02 15:04:05")
 }
 
-// Day is a date as Sat 21 Nov.
+// Day formats a date as Sat 21 Nov.
 func Day(t time.Time) string {
 	return t.Format("Mon 2 Jan")
 }
 
-// Plural is a number with its noun: 1 task, 2 tasks. The plural is the noun with an s, unless given.
+// Plural formats a number with its noun: 1 task, 2 tasks. The default plural adds an s to the noun.
 func Plural(n int64, noun string, plural ...string) string {
 	switch {
 	case n == 1:

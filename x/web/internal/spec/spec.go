@@ -1,4 +1,4 @@
-// Package spec reads cron specs as the pages need them: in words, and as times.
+// Package spec parses cron specs for the pages: as words and as times.
 package spec
 
 import (
@@ -10,17 +10,17 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Schedule is a spec whose ticks can be told.
+// Schedule is a parsed spec.
 type Schedule struct {
 	next  func(time.Time) time.Time
-	Every time.Duration // of @every: from tick to tick; else zero
-	Zone  string        // the time zone that the spec names; empty: that of the scheduler
+	Every time.Duration // the interval of @every; otherwise zero
+	Zone  string        // the time zone in the spec; empty: that of the scheduler
 }
 
-// Next is the first tick after t; the zero time if there is none.
+// Next returns the first tick after t; the zero time if there is none.
 func (s *Schedule) Next(t time.Time) time.Time { return s.next(t) }
 
-// Parse reads a spec, whose times are those of a clock in loc unless it names a zone itself.
+// Parse parses a spec. Its times are in loc unless it has a time zone.
 func Parse(text string, loc *time.Location) (*Schedule, error) {
 	zone, rest := cutZone(text)
 	if zone != "" {
@@ -36,30 +36,31 @@ func Parse(text string, loc *time.Location) (*Schedule, error) {
 	s := &Schedule{Zone: zone, next: func(t time.Time) time.Time { return parsed.Next(t.In(loc)) }}
 	if every, ok := parsed.(cron.ConstantDelaySchedule); ok {
 		s.Every = every.Delay
-		s.next = func(t time.Time) time.Time { return t.Add(every.Delay) } // the parser's cuts t to seconds
+		s.next = func(t time.Time) time.Time { return t.Add(every.Delay) } // the parser's version truncates t to seconds
 	}
 	return s, nil
 }
 
-// parse reads a spec without a zone. The parser panics at some that are none, and takes an interval of no time for a second.
+// parse parses a spec without a time zone. It handles invalid specs for which the parser panics, or
+// returns an interval of a second for one of zero.
 func parse(text string) (s cron.Schedule, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("the spec cannot be read: %v", v)
+			err = fmt.Errorf("invalid spec: %v", v)
 		}
 	}()
 	if strings.Contains(text, "TZ=") {
-		return nil, errors.New("the spec names more than one time zone")
+		return nil, errors.New("the spec has more than one time zone")
 	}
 	if every, ok := strings.CutPrefix(text, "@every "); ok {
 		if d, err := time.ParseDuration(every); err == nil && d <= 0 {
-			return nil, errors.New("the interval is not positive")
+			return nil, errors.New("the interval must be positive")
 		}
 	}
 	return cron.ParseStandard(text)
 }
 
-// cutZone takes the time zone off a spec that begins with one.
+// cutZone splits off the time zone at the beginning of a spec.
 func cutZone(text string) (zone, rest string) {
 	text = strings.TrimSpace(text)
 	for _, prefix := range []string{"CRON_TZ=", "TZ="} {
@@ -71,9 +72,9 @@ func cutZone(text string) (zone, rest string) {
 	return "", text
 }
 
-// Located reads a spec of which is known when a tick was last and is next, but not in which time zone: schedulers do not tell theirs. That
-// of UTC is tried first, and then all others by their distance from it. The schedule is nil if none fits, or it is not clear which. A
-// distance may change with the season.
+// Located parses a spec for which the last and next ticks are known, but not the time zone, which
+// schedulers do not report. It tries UTC first, and then all other zones by their offset. The
+// schedule is nil if no zone or more than one fits. Offsets may change with the season.
 func Located(text string, prev, next time.Time) (*Schedule, *time.Location) {
 	s, err := Parse(text, time.UTC)
 	if err != nil || s.Zone != "" || s.Every > 0 || next.IsZero() {
@@ -98,7 +99,7 @@ func Located(text string, prev, next time.Time) (*Schedule, *time.Location) {
 	return found, loc
 }
 
-// fits says that the times are ticks, with none between them.
+// fits reports whether the times are consecutive ticks.
 func fits(s *Schedule, prev, next time.Time) bool {
 	if !s.Next(next.Add(-time.Second)).Equal(next) {
 		return false
@@ -114,7 +115,7 @@ func offsetName(d time.Duration) string {
 	return fmt.Sprintf("UTC%s%02d:%02d", sign, d/time.Hour, d%time.Hour/time.Minute)
 }
 
-// After lists the first n ticks after t.
+// After returns the first n ticks after t.
 func (s *Schedule) After(t time.Time, n int) []time.Time {
 	var ticks []time.Time
 	for len(ticks) < n {
@@ -126,7 +127,7 @@ func (s *Schedule) After(t time.Time, n int) []time.Time {
 	return ticks
 }
 
-// Between counts the ticks after one time and before another, up to most of them.
+// Between counts the ticks between two times, up to most.
 func (s *Schedule) Between(after, before time.Time, most int) int {
 	n := 0
 	for t := s.Next(after); n < most && !t.IsZero() && t.Before(before); t = s.Next(t) {

@@ -44,7 +44,7 @@ func TestWords(t *testing.T) {
 		"@every 1h":                    "every 1h",
 		"@every 100ms":                 "every 1s",
 		"@every -5s":                   "",
-		"*/7 * * * *":                  "", // 56 minutes past, and then at once the hour
+		"*/7 * * * *":                  "", // at minute 56, and 4 minutes later at minute 0
 		"0 0 */2 * *":                  "",
 		"0 0 * * */2":                  "",
 		"0-30/5 * * * *":               "",
@@ -78,7 +78,7 @@ func TestLocated(t *testing.T) {
 	for _, test := range []struct {
 		spec       string
 		prev, next time.Time
-		zone       string // empty: not known
+		zone       string // empty: unknown
 		then       time.Time
 	}{
 		{"0 4 * * *", time.Time{}, at("2026-11-21 04:00:00"), "UTC", at("2026-11-22 04:00:00")},
@@ -140,7 +140,7 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// FuzzWords holds that no spec brings the parser down.
+// FuzzWords checks that no spec panics the parser.
 func FuzzWords(f *testing.F) {
 	for _, seed := range []string{"*/5 9-17 * * 1-5", "TZ=", "TZ= ", "@every", "@every 1ns", "1-0 * * * *", "*/0 * * * *", "99999999999999999999 * * * *"} {
 		f.Add(seed)

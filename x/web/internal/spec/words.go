@@ -10,7 +10,8 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
-// Words says when the ticks of a spec are, such as "every day at 04:30". It is empty where the spec itself is clearer, or cannot be read.
+// Words describes the ticks of a spec, such as "every day at 04:30". It returns "" if the spec
+// itself is clearer or is invalid.
 func Words(text string) string {
 	zone, rest := cutZone(text)
 	if _, err := parse(rest); err != nil {
@@ -59,7 +60,7 @@ func words(text string) string {
 	return strings.Join(slices.DeleteFunc([]string{often, days, clock}, func(s string) bool { return s == "" }), " ")
 }
 
-// exact is a length of time with nothing left out.
+// exact formats a duration completely.
 func exact(d time.Duration) string {
 	var parts []string
 	for _, unit := range []struct {
@@ -74,11 +75,11 @@ func exact(d time.Duration) string {
 	return strings.Join(parts, " ")
 }
 
-// field is one of a spec's five.
+// field is one of the five fields of a spec.
 type field struct {
-	all    bool  // each value there is
-	step   int   // of */n, if n divides what there is
-	values []int // of all others, in order
+	all    bool  // every value
+	step   int   // of */n if n divides the range
+	values []int // of all other fields, in order
 	whole  bool  // one range without gaps
 }
 
@@ -87,7 +88,7 @@ var (
 	names  = [5][]string{3: {"", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}, 4: {"sun", "mon", "tue", "wed", "thu", "fri", "sat"}}
 )
 
-// readField reads one field. It says false of what has no short words.
+// readField parses one field. It returns false if there are no short words for it.
 func readField(text string, limit [2]int, names []string) (field, bool) {
 	size := limit[1] - limit[0] + 1
 	if text == "*" || text == "?" {
@@ -134,10 +135,11 @@ func readField(text string, limit [2]int, names []string) (field, bool) {
 	return f, true
 }
 
-// most is how many times, days or months are listed.
+// most is the maximum number of times, days or months that are listed.
 const most = 5
 
-// clockWords says at what times of a day; often is "every 15 minutes" where that is said before the days.
+// clockWords describes the times of a day. often is "every 15 minutes" and the like, which precede
+// the days.
 func clockWords(minute, hour field) (clock, often string, ok bool) {
 	switch {
 	case minute.all && hour.all:
@@ -180,7 +182,8 @@ func clockWords(minute, hour field) (clock, often string, ok bool) {
 	return "", "", false
 }
 
-// dayWords says on which days. Where both days of the month and of the week are given, one of them is enough.
+// dayWords describes the days. If both days of the month and of the week are given, either is
+// sufficient.
 func dayWords(day, month, weekday field, often bool) (string, bool) {
 	if len(day.values) > most || len(month.values) > most || day.step > 0 || weekday.step > 0 {
 		return "", false
@@ -226,7 +229,7 @@ func weekdayWords(f field) string {
 	case slices.Equal(f.values, []int{0, 6}):
 		return "Saturdays and Sundays"
 	}
-	order := func(d int) int { return (d + 6) % 7 } // a week begins on Monday
+	order := func(d int) int { return (d + 6) % 7 } // weeks start on Monday
 	values := slices.Clone(f.values)
 	slices.SortFunc(values, func(a, b int) int { return order(a) - order(b) })
 	return "on " + and(values, func(n int) string { return time.Weekday(n).String() + "s" })
@@ -244,7 +247,7 @@ func ordinal(n int) string {
 	return strconv.Itoa(n) + "th"
 }
 
-// and lists things: a, b and c.
+// and formats a list: a, b and c.
 func and(values []int, name func(int) string) string {
 	var all []string
 	for _, v := range values {

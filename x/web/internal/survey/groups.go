@@ -8,21 +8,22 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Groups are the groups of all queues at one moment. It is never changed.
+// Groups are the groups of all queues at one time. It is immutable.
 type Groups struct {
 	At     time.Time
 	Rows   []Group // by queue and name
 	Broken []Broken
 }
 
-// Group is one group that holds tasks.
+// Group is one group that contains tasks.
 type Group struct {
 	Queue, Name string
 	Size        int
-	Oldest      time.Time // when the first of its tasks came; zero if that is not known
+	Oldest      time.Time // when its oldest task was added; zero if unknown
 }
 
-// Groups lists the groups of all queues. It is a few seconds old at most, unless Redis is slow.
+// Groups lists the groups of all queues. The list is at most a few seconds old, unless Redis is
+// slow.
 func (s *Survey) Groups(ctx context.Context) (*Groups, error) { return s.groups.Get(ctx) }
 
 func (s *Survey) listGroups(ctx context.Context, _ func(*Groups)) (*Groups, error) {

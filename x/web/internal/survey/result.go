@@ -6,31 +6,31 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Result is what a survey saw. It is never changed.
+// Result is the result of a survey. It is immutable.
 type Result struct {
-	At       time.Time // when it began; zero: nothing was looked at yet
+	At       time.Time // start of the survey; zero: nothing was scanned yet
 	Took     time.Duration
-	Whole    bool // it has ended: no more is looked at
+	Whole    bool // the survey is complete
 	Extents  []Extent
-	Failures []*Failure // the most frequent first
+	Failures []*Failure // most frequent first
 	Types    []*Type    // by name
 	Broken   []Broken
 }
 
-// Extent is how much of a state was looked at.
+// Extent is how much of a state was scanned.
 type Extent struct {
-	State         asynq.TaskState
-	Looked, Total int
-	Cut           bool // there were more, which were not looked at
+	State          asynq.TaskState
+	Scanned, Total int
+	Cut            bool // not all tasks were scanned
 }
 
-// Broken is a queue that could not be looked at.
+// Broken is a queue that could not be read.
 type Broken struct {
 	Queue string
 	Err   error
 }
 
-// Of adds up what was looked at of some states, or of all if none is named.
+// Of sums up the extents of some states, or of all if none is named.
 func (r *Result) Of(states ...asynq.TaskState) Extent {
 	var sum Extent
 	for _, e := range r.Extents {
@@ -43,17 +43,17 @@ func (r *Result) Of(states ...asynq.TaskState) Extent {
 			sum.add(e)
 		}
 	}
-	sum.Total = max(sum.Total, sum.Looked) // some have come meanwhile
+	sum.Total = max(sum.Total, sum.Scanned) // tasks may have been added in the meantime
 	return sum
 }
 
 func (e *Extent) add(other Extent) {
-	e.Looked += other.Looked
+	e.Scanned += other.Scanned
 	e.Total += other.Total
 	e.Cut = e.Cut || other.Cut
 }
 
-// Failure finds a kind of error by its ID.
+// Failure returns a kind of error by its ID.
 func (r *Result) Failure(id string) *Failure {
 	for _, f := range r.Failures {
 		if f.ID == id {
@@ -63,7 +63,7 @@ func (r *Result) Failure(id string) *Failure {
 	return nil
 }
 
-// Type finds a task type by its name.
+// Type returns a task type by its name.
 func (r *Result) Type(name string) *Type {
 	for _, t := range r.Types {
 		if t.Name == name {
@@ -73,14 +73,14 @@ func (r *Result) Type(name string) *Type {
 	return nil
 }
 
-// Share is how many tasks there are in a queue and state.
+// Share is a number of tasks in a queue and state.
 type Share struct {
 	Queue string
 	State asynq.TaskState
 	N     int
 }
 
-// Sum adds up the shares of a queue and a state; empty and 0 stand for any.
+// Sum sums up the shares of a queue and a state; "" and 0 stand for any.
 func Sum(shares []Share, queue string, state asynq.TaskState) int {
 	n := 0
 	for _, s := range shares {
@@ -91,48 +91,49 @@ func Sum(shares []Share, queue string, state asynq.TaskState) int {
 	return n
 }
 
-// Ref is a task as far as a list of examples tells.
+// Ref is an example task.
 type Ref struct {
 	Queue, ID         string
 	State             asynq.TaskState
-	At                time.Time // of its last failure, or of its success
+	At                time.Time // time of its last failure or of its completion
 	Retried, MaxRetry int
 }
 
-// Hours is how many hours a Failure tells apart.
+// Hours is the number of hours in Failure.ByHour.
 const Hours = 24
 
-// Failure is a kind of error: of one task type, and with the same fingerprint.
+// Failure is a kind of error: errors of one task type with the same fingerprint.
 type Failure struct {
-	ID     string // a short name of it, from Identify
+	ID     string // from Identify
 	Print  string // the fingerprint
 	Type   string
 	N      int
-	Shares []Share // the largest first
+	Shares []Share // largest first
 	First  time.Time
 	Last   time.Time
-	ByHour [Hours]int // of the last failures, by how many hours ago: the last one is the present hour
-	Texts  []Text     // some of the exact texts, the most frequent first
-	Tasks  []Ref      // some of the tasks, the latest failure first
+	ByHour [Hours]int // last failures by hour; the last element is the current hour
+	Texts  []Text     // examples, most frequent first
+	Tasks  []Ref      // examples, latest failure first
 }
 
-// Text is the text of an error, cut off where it is very long.
+// Text is the text of an error, truncated if very long.
 type Text struct {
-	Text string
-	N    int
+	Text    string
+	N       int
+	ByQueue map[string]int
 }
 
-// Type is what is known of the tasks of a type.
+// Type is the tasks of one type.
 type Type struct {
 	Name     string
 	N        int
-	Shares   []Share   // the largest first
-	LastHour int       // that have succeeded within the last hour, of those that are kept
-	Failing  time.Time // the earliest last failure of those in retry or archived
-	Tasks    []Ref     // some of them, the latest first
+	Shares   []Share   // largest first
+	LastHour int       // tasks completed within the last hour, of those with a retention
+	Failing  time.Time // the earliest last failure of retry and archived tasks
+	Tasks    []Ref     // examples, newest first
 }
 
-// Failed is how many tasks of the type are in retry, or archived.
+// Failed returns the number of retry and archived tasks.
 func (t *Type) Failed() int {
 	return Sum(t.Shares, "", asynq.TaskStateRetry) + Sum(t.Shares, "", asynq.TaskStateArchived)
 }

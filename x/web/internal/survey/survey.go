@@ -1,5 +1,6 @@
-// Package survey looks through the tasks for what no single call of Redis tells: which errors there are, and which task types. It looks at a
-// bounded number of them, in short calls with rests in between, once for all who want to know.
+// Package survey scans tasks for statistics that no single call to Redis provides: the kinds of
+// errors and the task types. It scans a bounded number of tasks, in short calls with pauses in
+// between, once for all callers.
 package survey
 
 import (
@@ -18,25 +19,25 @@ const (
 	defaultPerState = 20_000
 	timeout         = 20 * time.Second
 	firstWait       = 1500 * time.Millisecond
-	tellEvery       = 500 * time.Millisecond
+	publishEvery    = 500 * time.Millisecond
 )
 
-// Config says how much to look at.
+// Config configures a Survey.
 type Config struct {
 	Inspector *asynq.Inspector
-	PerState  int           // tasks of each state, of all queues together; 0: 20,000
-	Fresh     time.Duration // for which a survey is good; 0: 15 s
-	Logger    *slog.Logger  // nil: slog.Default()
+	PerState  int           // tasks of each state, over all queues; default 20,000
+	Fresh     time.Duration // how long a result is valid; default 15 s
+	Logger    *slog.Logger  // default slog.Default()
 }
 
-// Survey is made anew as long as somebody looks. It must be closed.
+// Survey is repeated while there are callers. It must be closed.
 type Survey struct {
 	cfg    Config
 	tasks  *shared.Value[Result]
 	groups *shared.Value[Groups]
 }
 
-// New returns a survey that looks at nothing before somebody asks.
+// New returns a survey, which scans nothing before the first call.
 func New(cfg Config) *Survey {
 	if cfg.PerState <= 0 {
 		cfg.PerState = defaultPerState
@@ -46,27 +47,27 @@ func New(cfg Config) *Survey {
 	}
 	s := &Survey{cfg: cfg}
 	s.tasks = shared.New(shared.Config[Result]{
-		Name: "the survey of tasks", Ask: s.look, Fresh: cfg.Fresh, Wait: firstWait, Timeout: 2 * timeout, Logger: cfg.Logger,
+		Name: "task survey", Ask: s.look, Fresh: cfg.Fresh, Wait: firstWait, Timeout: 2 * timeout, Logger: cfg.Logger,
 	})
 	s.groups = shared.New(shared.Config[Groups]{
-		Name: "the list of groups", Ask: s.listGroups, Fresh: cfg.Fresh / 5, Wait: 5 * time.Second, Timeout: timeout, Logger: cfg.Logger,
+		Name: "list of groups", Ask: s.listGroups, Fresh: cfg.Fresh / 5, Wait: 5 * time.Second, Timeout: timeout, Logger: cfg.Logger,
 	})
 	return s
 }
 
-// Close ends looking.
+// Close stops the survey.
 func (s *Survey) Close() {
 	s.tasks.Close()
 	s.groups.Close()
 }
 
-// Stale says that tasks were changed.
+// Stale invalidates the result after a change of tasks.
 func (s *Survey) Stale() {
 	s.tasks.Stale()
 	s.groups.Stale()
 }
 
-// Tasks is what the last survey saw, never nil. The first one may still be under way.
+// Tasks returns the result of the last survey, never nil. The first survey may still be running.
 func (s *Survey) Tasks(ctx context.Context) (*Result, error) {
 	r, err := s.tasks.Get(ctx)
 	if r == nil {
@@ -75,27 +76,27 @@ func (s *Survey) Tasks(ctx context.Context) (*Result, error) {
 	return r, err
 }
 
-// states in the order in which they are looked at: those of errors come first.
+// states are in the order of scanning: states with errors come first.
 var states = []asynq.TaskState{
 	asynq.TaskStateRetry, asynq.TaskStateArchived, asynq.TaskStateActive, asynq.TaskStatePending, asynq.TaskStateScheduled, asynq.TaskStateAggregating,
 	asynq.TaskStateCompleted,
 }
 
-// errEnough ends a survey that has taken too long: what it has seen by then is told.
-var errEnough = errors.New("survey: it has taken too long")
+// errEnough ends a survey that takes too long. Its result so far is still used.
+var errEnough = errors.New("survey: timed out")
 
-// look makes a survey of all tasks.
-func (s *Survey) look(ctx context.Context, tell func(*Result)) (*Result, error) {
-	return look(ctx, s.cfg.Inspector, &search.Search{}, perState(s.cfg.PerState), tell)
+// look surveys all tasks.
+func (s *Survey) look(ctx context.Context, partial func(*Result)) (*Result, error) {
+	return look(ctx, s.cfg.Inspector, &search.Search{}, perState(s.cfg.PerState), partial)
 }
 
-// Count is a survey of the tasks of a search, made at once for one who asks. It looks at no more than most tasks, and for no longer than
-// 20 s; an Extent that is Cut tells of that.
+// Count surveys the tasks of a search for one caller. It scans at most most tasks and takes at most
+// 20 s; Extent.Cut reports that there are more tasks.
 func Count(ctx context.Context, i *asynq.Inspector, s *search.Search, most int) (*Result, error) {
 	return look(ctx, i, s, inAll(most), func(*Result) {})
 }
 
-// budget says how many tasks of each place are looked at.
+// budget returns the number of tasks to scan in each place.
 type budget func([]search.Place) []int
 
 func inAll(bound int) budget {
@@ -110,7 +111,7 @@ func inAll(bound int) budget {
 
 func perState(bound int) budget {
 	return func(places []search.Place) (shares []int) {
-		for len(places) > 0 { // they are in the order of their states
+		for len(places) > 0 { // in the order of their states
 			n := 1
 			for n < len(places) && places[n].State == places[0].State {
 				n++
@@ -122,13 +123,13 @@ func perState(bound int) budget {
 	}
 }
 
-// look makes a survey of the tasks of a search.
-func look(ctx context.Context, i *asynq.Inspector, s *search.Search, b budget, tell func(*Result)) (*Result, error) {
+// look surveys the tasks of a search.
+func look(ctx context.Context, i *asynq.Inspector, s *search.Search, b budget, partial func(*Result)) (*Result, error) {
 	infos, err := i.WithMemorySamples(0).QueueInfos(ctx, s.Queues...)
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{Inspector: i, Search: s, tally: newTally(time.Now()), tell: tell, told: time.Now(), until: time.Now().Add(timeout)}
+	w := &walk{Inspector: i, Search: s, tally: newTally(time.Now()), partial: partial, published: time.Now(), until: time.Now().Add(timeout)}
 	places, broken := s.Places(infos)
 	slices.SortStableFunc(places, func(a, b search.Place) int { return slices.Index(states, a.State) - slices.Index(states, b.State) })
 	for _, q := range broken {
@@ -147,7 +148,7 @@ func look(ctx context.Context, i *asynq.Inspector, s *search.Search, b budget, t
 	for n, share := range b(places) {
 		p := places[n]
 		if failed[p.Queue] {
-			continue // its other states will not do better
+			continue // its other states would fail as well
 		}
 		err := w.place(ctx, p, share)
 		switch {
@@ -155,7 +156,7 @@ func look(ctx context.Context, i *asynq.Inspector, s *search.Search, b budget, t
 		case errors.Is(err, errEnough):
 			for rest := range w.tally.extents {
 				e := &w.tally.extents[rest]
-				e.Cut = e.Cut || e.Looked < e.Total
+				e.Cut = e.Cut || e.Scanned < e.Total
 			}
 			return w.tally.result(true), nil
 		case ctx.Err() != nil:
@@ -168,7 +169,8 @@ func look(ctx context.Context, i *asynq.Inspector, s *search.Search, b budget, t
 	return w.tally.result(true), nil
 }
 
-// Shares divides a bound among queues with so many tasks: the small ones are looked at whole, and the large ones to the same depth.
+// Shares distributes a bound over queues with these numbers of tasks: small queues are scanned
+// completely, large ones to the same depth.
 func Shares(counts []int, bound int) []int {
 	order := make([]int, len(counts))
 	for n := range order {
@@ -183,14 +185,14 @@ func Shares(counts []int, bound int) []int {
 	return shares
 }
 
-// walk is a survey under way.
+// walk is a running survey.
 type walk struct {
 	*asynq.Inspector
 	*search.Search
-	tally *tally
-	tell  func(*Result)
-	told  time.Time
-	until time.Time
+	tally     *tally
+	partial   func(*Result)
+	published time.Time
+	until     time.Time
 }
 
 const (
@@ -199,12 +201,12 @@ const (
 	smallest   = 5
 	fewBytes   = 128 << 10
 	manyBytes  = 1 << 20
-	shortest   = time.Millisecond      // of a rest
-	longest    = 20 * time.Millisecond // of a rest: a server that others keep busy is slow as well
-	maxPayload = 64 << 20              // of all payloads of a queue and state that are moved for nothing
+	shortest   = time.Millisecond      // of a pause
+	longest    = 20 * time.Millisecond // of a pause: other clients may slow the server down as well
+	maxPayload = 64 << 20              // bytes of payloads transferred per queue and state
 )
 
-// place looks at the first tasks of a place.
+// place scans the first tasks of a place.
 func (w *walk) place(ctx context.Context, p search.Place, most int) error {
 	extent := &w.tally.extents[slices.Index(states, p.State)]
 	cursor, page, moved := "", firstPage, 0
@@ -220,7 +222,7 @@ func (w *walk) place(ctx context.Context, p search.Place, most int) error {
 		}
 		filter := w.TaskFilter(p.State)
 		filter.MaxScan = n
-		tasks, err := w.TasksAfter(ctx, p.Queue, p.State, filter, cursor, n)
+		tasks, err := w.ListTasks(ctx, p.Queue, p.State, asynq.ListTasksOptions{Filter: filter, Cursor: cursor, Limit: n})
 		if err != nil {
 			return err
 		}
@@ -229,17 +231,17 @@ func (w *walk) place(ctx context.Context, p search.Place, most int) error {
 			w.tally.add(t)
 			bytes += len(t.Payload) + len(t.Result) + len(t.LastErr)
 		}
-		seen += tasks.Looked
+		seen += tasks.Scanned
 		moved += bytes
-		extent.Looked += tasks.Looked
-		if time.Since(w.told) > tellEvery {
-			w.tell(w.tally.result(false))
-			w.told = time.Now()
+		extent.Scanned += tasks.Scanned
+		if time.Since(w.published) > publishEvery {
+			w.partial(w.tally.result(false))
+			w.published = time.Now()
 		}
 		if cursor = tasks.Next; cursor == "" {
 			return nil
 		}
-		// Payloads come along, and may be large: a call is to be short.
+		// Calls transfer payloads, which may be large, so they are kept short.
 		switch {
 		case bytes > manyBytes:
 			page = max(page/2, smallest)

@@ -43,7 +43,7 @@ func newSite(t *testing.T, perState int) *site {
 	return s
 }
 
-// put makes tasks as they are.
+// put stores tasks verbatim.
 func (s *site) put(queue string, tasks ...*asynq.TaskRecord) {
 	s.t.Helper()
 	for n, r := range tasks {
@@ -54,14 +54,14 @@ func (s *site) put(queue string, tasks ...*asynq.TaskRecord) {
 	}
 	s.imports++
 	for page := range slices.Chunk(tasks, 200) {
-		errs, err := s.inspector.ImportTasks(context.Background(), queue, asynq.ImportOptions{Name: fmt.Sprint(s.imports, page[0].ID)}, page)
+		errs, err := s.inspector.ImportTasks(context.Background(), queue, asynq.ImportOptions{IdempotencyKey: fmt.Sprint(s.imports, page[0].ID)}, page)
 		if err := errors.Join(append(errs, err)...); err != nil {
 			s.t.Fatal(err)
 		}
 	}
 }
 
-// whole waits for a survey that has ended.
+// whole waits for a complete survey.
 func (s *site) whole() (whole *survey.Result) {
 	s.t.Helper()
 	proctest.Eventually(s.t, "the survey to end", func() bool {
@@ -88,9 +88,9 @@ func TestErrorsOfAKind(t *testing.T) {
 		failed(asynq.TaskStateRetry, "mail", "", 0))
 	s.put("b",
 		failed(asynq.TaskStateArchived, "mail", "user 4 is gone", time.Second), failed(asynq.TaskStateArchived, "mail", "no such order", time.Minute),
-		failed(asynq.TaskStatePending, "mail", "user 5 is gone", time.Minute)) // it was run again
+		failed(asynq.TaskStatePending, "mail", "user 5 is gone", time.Minute)) // the task was run again
 	r := s.whole()
-	if len(r.Failures) != 3 || r.Of(asynq.TaskStateRetry, asynq.TaskStateArchived).Looked != 7 || r.Of().Cut {
+	if len(r.Failures) != 3 || r.Of(asynq.TaskStateRetry, asynq.TaskStateArchived).Scanned != 7 || r.Of().Cut {
 		t.Fatalf("%d kinds, %+v", len(r.Failures), r.Extents)
 	}
 	f := r.Failures[0]
@@ -103,7 +103,7 @@ func TestErrorsOfAKind(t *testing.T) {
 	if n := survey.Sum(f.Shares, "a", 0) + survey.Sum(f.Shares, "", asynq.TaskStateArchived); n != 4 {
 		t.Errorf("the parts are %d", n)
 	}
-	if f.Texts[0] != (survey.Text{Text: "user 2 is gone", N: 2}) || len(f.Texts) != 3 {
+	if f.Texts[0].Text != "user 2 is gone" || f.Texts[0].N != 2 || len(f.Texts) != 3 {
 		t.Errorf("texts %v", f.Texts)
 	}
 	if len(f.Tasks) != 4 || f.Tasks[0].Queue != "b" || f.Tasks[0].Retried != 2 || f.Tasks[0].MaxRetry != 5 || !slices.IsSortedFunc(f.Tasks, func(a, b survey.Ref) int { return b.At.Compare(a.At) }) {
@@ -171,10 +171,10 @@ func TestABoundIsTold(t *testing.T) {
 	s.put("large", many...)
 	s.put("small", failed(asynq.TaskStateRetry, "mail", "small", time.Minute), failed(asynq.TaskStateArchived, "mail", "small", time.Minute))
 	r := s.whole()
-	if of := r.Of(asynq.TaskStateRetry); of.Looked != 300 || of.Total != 501 || !of.Cut {
+	if of := r.Of(asynq.TaskStateRetry); of.Scanned != 300 || of.Total != 501 || !of.Cut {
 		t.Errorf("of retry: %+v", of)
 	}
-	if of := r.Of(asynq.TaskStateArchived); of.Cut || of.Looked != 1 {
+	if of := r.Of(asynq.TaskStateArchived); of.Cut || of.Scanned != 1 {
 		t.Errorf("of archived: %+v", of)
 	}
 	if len(r.Failures) != 2 || r.Failures[0].N != 299 || r.Failures[1].N != 2 || len(r.Failures[0].Tasks) != 20 || len(r.Failures[0].Texts) != 8 {

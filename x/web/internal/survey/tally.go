@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,14 +14,14 @@ import (
 )
 
 const (
-	maxText    = 4 << 10 // bytes of a text that is kept
+	maxText    = 4 << 10 // bytes of a stored text
 	maxTexts   = 8       // of a kind of error
 	maxRefs    = 20      // of a kind of error, and of a task type
-	maxKinds   = 5000    // kinds of errors, and as many task types; a program that makes up names for them makes more
-	printCache = 10_000  // texts whose fingerprints are remembered
+	maxKinds   = 5000    // kinds of errors, and separately task types: a program may generate any number
+	printCache = 10_000  // texts with cached fingerprints
 )
 
-// Identify is a short name for errors with the same fingerprint and task type.
+// Identify returns a short ID for errors with the same fingerprint and task type.
 func Identify(text, typename string) string { return identify(show.Fingerprint(text), typename) }
 
 func identify(mark, typename string) string {
@@ -28,12 +29,12 @@ func identify(mark, typename string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// tally counts what a survey sees.
+// tally counts the tasks of a survey.
 type tally struct {
 	at       time.Time
 	extents  []Extent
 	broken   []Broken
-	prints   map[string]string // of texts
+	prints   map[string]string // by text
 	failures map[failureKey]*failureTally
 	types    map[string]*typeTally
 }
@@ -48,7 +49,7 @@ type place struct {
 type failureTally struct {
 	Failure
 	places map[place]int
-	texts  map[string]int
+	texts  map[string]map[string]int // by queue
 }
 
 type typeTally struct {
@@ -107,7 +108,7 @@ func (t *tally) addFailure(task *asynq.TaskInfo) {
 			return
 		}
 		of = &failureTally{
-			Failure: Failure{ID: identify(mark, task.Type), Print: mark, Type: task.Type}, places: make(map[place]int), texts: make(map[string]int),
+			Failure: Failure{ID: identify(mark, task.Type), Print: mark, Type: task.Type}, places: make(map[place]int), texts: make(map[string]map[string]int),
 		}
 		t.failures[key] = of
 	}
@@ -117,8 +118,10 @@ func (t *tally) addFailure(task *asynq.TaskInfo) {
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "") + "…"
 	}
-	if _, known := of.texts[text]; known || len(of.texts) < maxTexts {
-		of.texts[text]++
+	if in := of.texts[text]; in != nil {
+		in[task.Queue]++
+	} else if len(of.texts) < maxTexts {
+		of.texts[text] = map[string]int{task.Queue: 1}
 	}
 	if at := task.LastFailedAt; !at.IsZero() {
 		if of.First.IsZero() || at.Before(of.First) {
@@ -134,7 +137,7 @@ func (t *tally) addFailure(task *asynq.TaskInfo) {
 	of.Tasks = addRef(of.Tasks, task)
 }
 
-// addRef keeps the latest of the tasks.
+// addRef keeps the latest tasks.
 func addRef(refs []Ref, task *asynq.TaskInfo) []Ref {
 	at := task.LastFailedAt
 	if task.CompletedAt.After(at) {
@@ -147,20 +150,24 @@ func addRef(refs []Ref, task *asynq.TaskInfo) []Ref {
 		if r.At.Before(at) {
 			return 1
 		}
-		return -1 // those of the same time in the order in which they came
+		return -1 // tasks with equal times stay in order
 	})
 	refs = slices.Insert(refs, n, Ref{task.Queue, task.ID, task.State, at, task.Retried, task.MaxRetry})
 	return refs[:min(len(refs), maxRefs)]
 }
 
-// result is what was seen so far; the tally may go on.
+// result returns the current state; the tally may continue.
 func (t *tally) result(whole bool) *Result {
 	r := &Result{At: t.at, Took: time.Since(t.at), Whole: whole, Extents: slices.Clone(t.extents), Broken: slices.Clone(t.broken)}
 	for _, of := range t.failures {
 		f := of.Failure
 		f.Shares, f.Tasks = shares(of.places), slices.Clone(of.Tasks)
-		for text, n := range of.texts {
-			f.Texts = append(f.Texts, Text{text, n})
+		for text, in := range of.texts {
+			t := Text{Text: text, ByQueue: maps.Clone(in)}
+			for _, n := range in {
+				t.N += n
+			}
+			f.Texts = append(f.Texts, t)
 		}
 		slices.SortFunc(f.Texts, func(a, b Text) int { return cmp.Or(b.N-a.N, strings.Compare(a.Text, b.Text)) })
 		r.Failures = append(r.Failures, &f)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// answer is what the pages answered.
+// answer is a response of the pages.
 type answer struct {
 	t      *testing.T
 	status int
@@ -19,8 +19,8 @@ type answer struct {
 	body   string
 }
 
-// all lists the elements of a kind, or with a class (".tag"), or an ID ("#now"), in the order of the page: those that have all of the
-// attributes, which are names and values in turn.
+// all returns the elements of a kind, with a class (".tag"), or with an ID ("#now"), in the order
+// of the page, that have all attributes, which are pairs of names and values.
 func (a *answer) all(what string, attrs ...string) []*html.Node { return within(a.doc, what, attrs...) }
 
 func within(top *html.Node, what string, attrs ...string) []*html.Node {
@@ -66,7 +66,7 @@ func attribute(n *html.Node, name string) (value string, ok bool) {
 	return "", false
 }
 
-// one is the only element that fits.
+// one returns the only matching element.
 func (a *answer) one(what string, attrs ...string) *html.Node {
 	a.t.Helper()
 	found := a.all(what, attrs...)
@@ -76,7 +76,7 @@ func (a *answer) one(what string, attrs ...string) *html.Node {
 	return found[0]
 }
 
-// text is what the elements say, with single spaces; empty if there are none.
+// text returns the text of the elements, with single spaces; empty if there are none.
 func (a *answer) text(what string, attrs ...string) string {
 	var texts []string
 	for _, n := range a.all(what, attrs...) {
@@ -95,7 +95,7 @@ func textOf(top *html.Node) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// inner is the text in an element to the letter.
+// inner returns the exact text of an element.
 func inner(top *html.Node) string {
 	var b strings.Builder
 	for n := range top.Descendants() {
@@ -106,7 +106,7 @@ func inner(top *html.Node) string {
 	return b.String()
 }
 
-// rows are what the rows of the tables say, without headings.
+// rows returns the texts of the table rows, without headings.
 func (a *answer) rows() []string {
 	var rows []string
 	for _, n := range a.all("tr") {
@@ -117,7 +117,7 @@ func (a *answer) rows() []string {
 	return rows
 }
 
-// row is the text of the table row that has a heading or a cell with this text.
+// row returns the text of the table row with a heading or cell that has this text.
 func (a *answer) row(has string) string {
 	a.t.Helper()
 	for _, text := range a.rows() {
@@ -129,7 +129,7 @@ func (a *answer) row(has string) string {
 	return ""
 }
 
-// ids are the tasks of a page that can be picked.
+// ids returns the tasks of a page that can be selected.
 func (a *answer) ids() []string {
 	var ids []string
 	for _, box := range a.all("input", "name", "id", "type", "checkbox") {
@@ -138,7 +138,7 @@ func (a *answer) ids() []string {
 	return ids
 }
 
-// form is the form that is sent to a path.
+// form returns the form with an action.
 func (a *answer) form(action string) *html.Node {
 	a.t.Helper()
 	forms := a.all("form", "action", root+action, "method", "post")
@@ -148,10 +148,10 @@ func (a *answer) form(action string) *html.Node {
 	return forms[0]
 }
 
-// does tells whether a button does something.
+// does reports whether the page has a button for an action.
 func (a *answer) does(what string) bool { return len(a.all("button", "name", "do", "value", what)) > 0 }
 
-// links are the URLs that lead to a page.
+// links returns the URLs of links to a page.
 func (a *answer) links(path string) []*url.URL {
 	var found []*url.URL
 	for _, n := range a.all("a") {
@@ -162,13 +162,13 @@ func (a *answer) links(path string) []*url.URL {
 	return found
 }
 
-// leads tells whether a link of the page leads to a path with exactly these parameters.
+// leads reports whether the page has a link to a path with exactly these parameters.
 func (a *answer) leads(path string, pairs ...string) bool {
 	want := values(pairs).Encode()
 	return slices.ContainsFunc(a.links(path), func(u *url.URL) bool { return u.Query().Encode() == want })
 }
 
-// search is the filter of the first link to a search.
+// search returns the filter of the first link to a search.
 func (a *answer) search() string {
 	for _, u := range a.links("/search") {
 		if f := u.Query().Get("filter"); f != "" {
@@ -178,8 +178,8 @@ func (a *answer) search() string {
 	return ""
 }
 
-// sound holds what must be so of every page, whatever it shows: no name has become markup, and nothing is there that the content
-// security policy forbids.
+// sound checks the invariants of all pages: no name has become markup, and nothing violates the
+// content security policy.
 func (a *answer) sound() {
 	a.t.Helper()
 	ids := make(map[string]bool)
@@ -208,11 +208,13 @@ func (a *answer) sound() {
 	}
 }
 
-// hostile are names that would be markup, a path, or another line. Queues, tasks, types and groups may have them.
+// hostile are names that look like markup, a path, or a new line. Queues, tasks, types and groups
+// may have them.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `it's "quoted"`, "two\nlines\ttab", "..", "../../etc", "a/b", "a%2Fb", "a?b=c&d#e",
 	"\u202egpj.exe", "{{.Title}}", `javascript:alert(1)`, strings.Repeat("x", 1024), "naïve 名前 👩‍🔬", `\`, "a+b c",
 }
 
-// hostileNames are more of them, also some that a message cannot hold, but Redis and a URL can.
+// hostileNames are more of them, including some that a message cannot have, but Redis and a URL
+// can.
 var hostileNames = append(slices.Clip(hostile), `'"`, "a\nb\r\nc", "/", "a/../b", "\u200b", "\xff\xfe", strings.Repeat("long ", 200), " ")

@@ -21,24 +21,24 @@ var static embed.FS
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// assets serves what never changes under its URL: the path begins with the hash of all files, so that a browser may keep them for ever.
-// What one of them imports by a relative path is under the same hash.
-var assets = newAssetServer(static)
+// assets serves files whose URLs contain the hash of all files, so browsers may cache them forever.
+// Relative imports of a file have the same hash, which is computed when it is first needed.
+var assets = sync.OnceValue(func() *assetServer { return newAssetServer(static) })
 
 type assetServer struct {
 	files  fs.FS
 	hash   string
-	packed map[string]func() []byte // by name: what gzip makes of it, once; nil where that is hardly less
+	packed map[string]func() []byte // by name: the file compressed by gzip, computed once; nil if compression saves little
 }
 
 func newAssetServer(files fs.FS) *assetServer {
 	sub, err := fs.Sub(files, "static")
 	if err != nil {
-		panic(err) // the name is embedded
+		panic(err) // the directory is embedded
 	}
 	sum := sha256.New()
 	packed := map[string]func() []byte{}
-	_ = fs.WalkDir(sub, ".", func(name string, d fs.DirEntry, err error) error { // embedded files can be read
+	_ = fs.WalkDir(sub, ".", func(name string, d fs.DirEntry, err error) error { // reading embedded files cannot fail
 		if err == nil && !d.IsDir() {
 			content, _ := fs.ReadFile(sub, name)
 			sum.Write([]byte(name))
@@ -50,11 +50,11 @@ func newAssetServer(files fs.FS) *assetServer {
 	return &assetServer{files: sub, hash: hex.EncodeToString(sum.Sum(nil))[:12], packed: packed}
 }
 
-// pack compresses a file, if that is worth it: fonts are compressed already.
+// pack compresses a file. It returns nil if that saves little, as for fonts.
 func pack(content []byte) []byte {
 	var b bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is one
-	_, _ = w.Write(content)                               // memory takes all
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is valid
+	_, _ = w.Write(content)                               // writing to memory cannot fail
 	_ = w.Close()
 	if b.Len() > len(content)*9/10 {
 		return nil
@@ -62,7 +62,7 @@ func pack(content []byte) []byte {
 	return b.Bytes()
 }
 
-// takesGzip says whether a browser wants it: all do, but a proxy may not.
+// takesGzip reports whether the client accepts gzip. All browsers do; a proxy may not.
 func takesGzip(h http.Header) bool {
 	for part := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
 		name, params, _ := strings.Cut(part, ";")
@@ -75,10 +75,10 @@ func takesGzip(h http.Header) bool {
 	return false
 }
 
-// path is the path of a file below static/.
+// path returns the path of a file below static/.
 func (a *assetServer) path(name string) string { return a.hash + "/" + name }
 
-// types are what the system's table of types may lack, or have otherwise.
+// types lists content types that the system's table may lack or override.
 var types = map[string]string{
 	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
 	".svg": "image/svg+xml", ".woff2": "font/woff2", ".LICENSE": "text/plain; charset=utf-8",
@@ -99,7 +99,7 @@ func (a *assetServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if hash == a.hash {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	} else {
-		w.Header().Set("Cache-Control", "no-cache") // a page of another version asks
+		w.Header().Set("Cache-Control", "no-cache") // requested by a page of another version
 	}
 	if packed := a.packed[name](); packed != nil {
 		w.Header().Add("Vary", "Accept-Encoding")
@@ -109,5 +109,5 @@ func (a *assetServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
-	_, _ = w.Write(content) // the browser has gone, if anything
+	_, _ = w.Write(content) // fails only if the client has disconnected
 }

@@ -19,7 +19,7 @@ import (
 //go:embed vendor.list.sums
 var vendorSums string
 
-// What others made is what vendor.list names: nothing was changed, added or left out.
+// Vendored files match vendor.list: none was changed, added or removed.
 func TestVendoredFilesAreThoseOfTheList(t *testing.T) {
 	t.Parallel()
 	sums := map[string]string{}
@@ -55,18 +55,18 @@ func TestAssets(t *testing.T) {
 		path, kind, cache string
 		status            int
 	}{
-		{assets.path("js/main.js"), "text/javascript; charset=utf-8", "public, max-age=31536000, immutable", http.StatusOK},
-		{assets.path("css/tokens.css"), "text/css; charset=utf-8", "public, max-age=31536000, immutable", http.StatusOK},
-		{assets.path("vendor/inter.woff2"), "font/woff2", "public, max-age=31536000, immutable", http.StatusOK},
+		{assets().path("js/main.js"), "text/javascript; charset=utf-8", "public, max-age=31536000, immutable", http.StatusOK},
+		{assets().path("css/tokens.css"), "text/css; charset=utf-8", "public, max-age=31536000, immutable", http.StatusOK},
+		{assets().path("vendor/inter.woff2"), "font/woff2", "public, max-age=31536000, immutable", http.StatusOK},
 		{"0123456789ab/icon.svg", "image/svg+xml", "no-cache", http.StatusOK},
-		{assets.path("css"), "", "", http.StatusNotFound},
-		{assets.path("../templates/error.html"), "", "", http.StatusNotFound},
+		{assets().path("css"), "", "", http.StatusNotFound},
+		{assets().path("../templates/error.html"), "", "", http.StatusNotFound},
 		{"", "", "", http.StatusNotFound},
 	} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.URL.Path = c.path
-		assets.ServeHTTP(w, r)
+		assets().ServeHTTP(w, r)
 		if w.Code != c.status {
 			t.Errorf("%q: status %d, want %d", c.path, w.Code, c.status)
 			continue
@@ -77,7 +77,8 @@ func TestAssets(t *testing.T) {
 	}
 }
 
-// Files travel compressed to those who take that, and say so to caches; what is compressed already does not.
+// Files are compressed for clients that accept it, with the header for caches. Compressed formats
+// are not compressed again.
 func TestAssetsAreCompressed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -96,10 +97,10 @@ func TestAssetsAreCompressed(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.URL.Path = assets.path(c.name)
+		r.URL.Path = assets().path(c.name)
 		r.Header.Set("Accept-Encoding", c.accept)
 		w := httptest.NewRecorder()
-		assets.ServeHTTP(w, r)
+		assets().ServeHTTP(w, r)
 		h := w.Header()
 		if packed := h.Get("Content-Encoding") == "gzip"; packed != c.packed || h.Get("Content-Length") != strconv.Itoa(w.Body.Len()) ||
 			(h.Get("Vary") == "Accept-Encoding") != !strings.HasSuffix(c.name, ".woff2") {

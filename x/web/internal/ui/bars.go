@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// bars is a bar for each number, on a scale from 0 to their maximum. What is not 0 is seen.
+// bars returns a bar for each value, scaled to the maximum. Values above 0 are always visible.
 func bars(values []int) template.HTML {
 	const step, width, height, least = 5.0, 4.0, 28.0, 2.0
 	most := max(1, slices.Max(append([]int{1}, values...)))
@@ -21,5 +21,5 @@ func bars(values []int) template.HTML {
 		fmt.Fprintf(&b, `<rect class="%s" x="%g" y="%.2f" width="%g" height="%.2f"/>`, class, step*float64(i), height-h, width, h)
 	}
 	b.WriteString(`</svg>`)
-	return template.HTML(b.String()) // of numbers
+	return template.HTML(b.String()) // contains only numbers
 }

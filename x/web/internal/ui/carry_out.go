@@ -11,46 +11,48 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
-// bulkChange is one that somebody wants of many tasks, maybe of several queues and states.
+// bulkChange is a requested change of many tasks, possibly of several queues and states.
 type bulkChange struct {
 	Kind    bulk.Kind
 	Specs   []bulk.Spec
-	N       int  // how many tasks there are
-	AtLeast bool // there may be more
+	N       int            // number of tasks
+	Counts  map[string]int // tasks by queue
+	AtLeast bool           // N is a lower bound
 	Of      string
-	Text    []string // more for the question
-	Action  string   // the path that the form was sent to
-	Fields  []field  // what says which tasks are meant
-	Back    string   // path below the root to go to afterwards
+	Text    []string // further sentences of the question
+	Action  string   // path of the form
+	Fields  []field  // fields that select the tasks
+	Back    string   // path below the root to redirect to
 }
 
-// verbOf are what kinds of changes are to access.
+// verbOf maps kinds of changes to permissions.
 var verbOf = map[bulk.Kind]access.Verb{
 	bulk.Run: access.TaskRun, bulk.Archive: access.TaskArchive, bulk.Delete: access.TaskDelete, bulk.Cancel: access.TaskCancel,
 }
 
-// did says what was done to tasks.
-var did = map[bulk.Kind]string{bulk.Run: "run now", bulk.Archive: "archived", bulk.Delete: "deleted", bulk.Cancel: "told to stop"}
+// did maps kinds of changes to their past participles.
+var did = map[bulk.Kind]string{bulk.Run: "moved to pending", bulk.Archive: "archived", bulk.Delete: "deleted", bulk.Cancel: "canceled"}
 
 const (
-	// mostOperations is how many operations one form starts: each is of one queue and state.
+	// mostOperations is the maximum number of operations that one form starts. Each covers one
+	// queue and state.
 	mostOperations = 40
-	// outcomePatience is how long the answer to a form waits for the end of what it started.
-	outcomePatience = 2 * time.Second
+	// outcomeWait is how long the response to a form waits for the operations that it started.
+	outcomeWait = 5 * time.Second
 )
 
 func bulkAction(s bulk.Spec, count int) access.Action {
 	return access.Action{Verb: verbOf[s.Kind], Queue: s.Queue, Group: s.Group, State: s.State, Filter: s.Filter, Count: count}
 }
 
-// carryOut asks whether it is meant, and then starts the operations of a change.
+// carryOut asks for confirmation, and then starts the operations of a change.
 func (u *UI) carryOut(w http.ResponseWriter, r *http.Request, c bulkChange) (*view, error) {
 	switch {
 	case len(c.Specs) == 0:
-		u.say(w, r, flash{Text: "There is no such task any more: nothing was done.", Bad: true})
+		u.say(w, r, flash{Text: "These tasks no longer exist. Nothing was changed.", Bad: true})
 		return u.to(w, r, c.Back)
 	case len(c.Specs) > mostOperations:
-		return nil, invalid("These tasks are in %d queues and states, and at most %d can be changed at a time. Choose a queue first.", len(c.Specs), mostOperations)
+		return nil, invalid("These tasks are in %d combinations of queue and state; one operation covers at most %d. Choose a queue first.", len(c.Specs), mostOperations)
 	}
 	for _, spec := range c.Specs {
 		if !u.Gate.Allow(w, r, bulkAction(spec, c.N)) {
@@ -61,8 +63,15 @@ func (u *UI) carryOut(w http.ResponseWriter, r *http.Request, c bulkChange) (*vi
 	if c.Kind == bulk.Delete {
 		answer = "delete"
 	}
-	if r.PostForm.Get("confirm") != answer {
-		return u.askChange(r, c)
+	discards := 0
+	if c.Kind == bulk.Archive {
+		var err error
+		if discards, err = u.discards(r.Context(), c.Counts); err != nil {
+			return nil, err
+		}
+	}
+	if agreed := accepts(r, c.Specs); r.PostForm.Get("confirm") != answer || discards > 0 && !agreed {
+		return u.askChange(r, c, discards)
 	}
 	later := r.Clone(context.WithoutCancel(r.Context()))
 	var ids []string
@@ -87,11 +96,11 @@ func (u *UI) carryOut(w http.ResponseWriter, r *http.Request, c bulkChange) (*vi
 	return u.to(w, r, c.Back)
 }
 
-// outcome says what came of operations, or that they go on.
+// outcome returns the result of the operations, or that they are still running.
 func (u *UI) outcome(ctx context.Context, c bulkChange, ids []string) flash {
-	ctx, cancel := context.WithTimeout(ctx, outcomePatience)
+	ctx, cancel := context.WithTimeout(ctx, outcomeWait)
 	defer cancel()
-	changed, open, wrong := 0, 0, ""
+	changed, deleted, open, wrong := 0, 0, 0, ""
 	for _, id := range ids {
 		op, _ := u.Bulk.Wait(ctx, id)
 		switch {
@@ -100,35 +109,36 @@ func (u *UI) outcome(ctx context.Context, c bulkChange, ids []string) flash {
 		case op.Err != "":
 			wrong = op.Err
 		}
-		changed += op.Changed
+		changed, deleted = changed+op.Changed, deleted+op.Discarded
 	}
-	text := show.Plural(int64(changed), "task") + " " + did[c.Kind] + "."
+	text := show.Plural(int64(changed), "task") + " " + did[c.Kind] + "." + discarded(deleted)
 	switch {
 	case wrong != "":
-		return flash{Text: text + " Not all: " + sentence(wrong), Bad: true}
+		return flash{Text: text + " The operation did not finish: " + sentence(wrong), Bad: true}
 	case open > 0:
-		return flash{Text: "It goes on in the background: the page of operations shows how far it has come."}
+		return flash{Text: "The operation continues in the background. See Operations for its progress."}
 	}
 	return flash{Text: text}
 }
 
-func (u *UI) askChange(r *http.Request, c bulkChange) (*view, error) {
+func (u *UI) askChange(r *http.Request, c bulkChange, discards int) (*view, error) {
 	verb := map[bulk.Kind]string{bulk.Run: "Run", bulk.Archive: "Archive", bulk.Delete: "Delete", bulk.Cancel: "Cancel"}[c.Kind]
 	count := show.Plural(int64(c.N), "task")
 	if c.AtLeast {
 		count = "at least " + count
 	}
 	q := question{
-		Title: verb + " " + count + " " + c.Of + "?", Button: verb + " them", Action: c.Action, Text: c.Text,
+		Title: verb + " " + count + " " + c.Of + "?", Button: verb + " " + show.Plural(int64(c.N), "task"), Action: c.Action, Text: c.Text,
 		Fields: append(c.Fields, field{"do", string(c.Kind)}, field{"back", r.PostForm.Get("back")}),
 	}
 	switch c.Kind {
 	case bulk.Run:
-		q.Text = append(q.Text, "They become pending, and are processed as soon as a slot is free.")
+		q.Text = append(q.Text, "They become pending and run as soon as a worker is free.")
 	case bulk.Archive:
-		q.Text = append(q.Text, "They stay in the archive, which keeps the newest 10,000 of a queue, and can be run from there.")
+		q.Text = append(q.Text, "Archived tasks are kept for 90 days and can be run again.")
+		q.warn(discards)
 	case bulk.Delete:
-		q.Text, q.Type, q.Harm = append(q.Text, "They cannot be brought back."), "delete", true
+		q.Text, q.Type, q.Harm = append(q.Text, "This cannot be undone."), "delete", true
 	}
 	return u.ask(r, q)
 }

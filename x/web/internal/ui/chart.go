@@ -10,7 +10,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// stateNames are the states in the order in which they are shown: that of a task's life.
+// stateNames lists the states in the order in which pages show them.
 var stateNames = []string{"active", "pending", "scheduled", "retry", "aggregating", "archived", "completed"}
 
 // count is the number of tasks in one state.
@@ -19,7 +19,7 @@ type count struct {
 	N     int
 }
 
-// counts are the numbers of tasks of a queue by state.
+// counts returns the number of tasks of a queue in each state.
 func counts(q *asynq.QueueInfo) []count {
 	n := map[string]int{
 		"active": q.Active, "pending": q.Pending, "scheduled": q.Scheduled, "retry": q.Retry,
@@ -32,7 +32,8 @@ func counts(q *asynq.QueueInfo) []count {
 	return all
 }
 
-// stateBar is how the tasks of a queue are spread over the states. A state with any task is seen, however few it has.
+// stateBar returns a bar with the distribution of tasks over the states. States with any tasks are
+// always visible.
 func stateBar(all []count) template.HTML {
 	const width, least = 240.0, 4.0
 	total, share := 0, width
@@ -56,10 +57,10 @@ func stateBar(all []count) template.HTML {
 		}
 	}
 	b.WriteString(`</svg>`)
-	return template.HTML(b.String()) // of numbers and names of states
+	return template.HTML(b.String()) // contains only numbers and state names
 }
 
-// spark is a line through values, from the oldest on, on a scale from 0 to their maximum. NaN is a gap.
+// spark returns a line through values, oldest first, scaled to the maximum. NaN is a gap.
 func spark(class string, values []float64) template.HTML {
 	const width, height, top = 120.0, 28.0, 2.0
 	values = known(values)
@@ -95,14 +96,15 @@ func spark(class string, values []float64) template.HTML {
 		`"/><path class="line" d="` + line.String() + `"/></svg>`)
 }
 
-// known leaves out what is before the first value, so that a young history is seen, but never so much that a few values look like many.
+// known drops the values before the first known one, but keeps enough of them that a short history
+// does not look like a long one.
 func known(values []float64) []float64 {
 	const least = 30
 	first := slices.IndexFunc(values, func(v float64) bool { return !math.IsNaN(v) })
 	return values[max(0, min(first, len(values)-least)):]
 }
 
-// closeArea ends the area under a line down to its ground, if one was begun.
+// closeArea closes the area below a line, if one was started.
 func closeArea(area *strings.Builder, pen string, from, to float64) {
 	if pen == "L" {
 		fmt.Fprintf(area, "L%.1f 28L%.1f 28Z", to, from)

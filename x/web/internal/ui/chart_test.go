@@ -16,7 +16,7 @@ func TestSparks(t *testing.T) {
 	long[99] = 1
 	for name, c := range map[string]struct {
 		values []float64
-		moves  int // parts of the line
+		moves  int // segments of the line
 		starts string
 	}{
 		"nothing":        {nil, 0, ""},

@@ -17,11 +17,11 @@ import (
 type editBody struct {
 	*asynq.TaskInfo
 	Payload payloadForm
-	Seen    string // a digest of the payload that was read by who types
-	Changed bool   // that was not what the task has now
+	Seen    string // digest of the payload that the user started from
+	Changed bool   // the payload has changed since
 }
 
-// Now is the payload that the task has, as text.
+// Now returns the current payload of the task as text.
 func (b *editBody) Now() string { return payloadFormOf(b.TaskInfo.Payload).Text }
 
 func digest(payload []byte) string {
@@ -29,22 +29,22 @@ func digest(payload []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// whole is a task of which all may be used, not only looked at.
+// whole returns a task whose complete payload the user may see.
 func (u *UI) whole(r *http.Request, queue, id string) (*asynq.TaskInfo, error) {
 	t, err := u.findTask(r, queue, id)
 	if err != nil {
 		return nil, err
 	}
 	if _, redacted := u.Redact.Bytes(t.Queue, t.Type, t.Payload); redacted {
-		return nil, &httpError{http.StatusForbidden, "The payload of this task is not shown in full, so it can be neither edited nor copied here."}
+		return nil, &httpError{http.StatusForbidden, "The payload of this task is redacted, so it cannot be edited or cloned."}
 	}
 	if len(t.Payload) > mostEdited {
-		return nil, &httpError{http.StatusRequestEntityTooLarge, "The payload has " + show.Bytes(int64(len(t.Payload))) + ": that is too large for a form."}
+		return nil, &httpError{http.StatusRequestEntityTooLarge, "The payload is too large for a form: " + show.Bytes(int64(len(t.Payload))) + "."}
 	}
 	return t, nil
 }
 
-// edit is the form for a payload.
+// edit is the page with the form for a payload.
 func (u *UI) edit(r *http.Request) (*view, error) {
 	if !u.Gate.Can(r, access.TaskEdit) {
 		return nil, &httpError{http.StatusForbidden, "Your role does not include editing tasks."}
@@ -54,7 +54,7 @@ func (u *UI) edit(r *http.Request) (*view, error) {
 		return nil, err
 	}
 	if t.State != asynq.TaskStateScheduled {
-		return nil, &httpError{http.StatusConflict, "The task is " + t.State.String() + ": only the payload of a scheduled one can be changed. Clone it instead."}
+		return nil, &httpError{http.StatusConflict, "The task is " + t.State.String() + ". Only the payload of a scheduled task can be changed. Clone the task instead."}
 	}
 	return editView(&editBody{TaskInfo: t, Payload: payloadFormOf(t.Payload), Seen: digest(t.Payload)}), nil
 }
@@ -70,8 +70,9 @@ func editView(body *editBody) *view {
 	return v
 }
 
-// saveEdit replaces the payload, if it still is the one that the form was made from. Else the form tells the one that it is now, keeps what
-// was typed, and replaces that one when it is sent again.
+// saveEdit replaces the payload if it has not changed since the form was created. Otherwise it
+// shows the form again, with the current payload and the user's version; submitting that form
+// replaces the current payload.
 func (u *UI) saveEdit(w http.ResponseWriter, r *http.Request) (*view, error) {
 	queue, id := r.PostForm.Get("queue"), r.PostForm.Get("id")
 	action := access.Action{Verb: access.TaskEdit, Queue: queue, TaskID: id, Count: 1}
@@ -94,12 +95,12 @@ func (u *UI) saveEdit(w http.ResponseWriter, r *http.Request) (*view, error) {
 		body.Payload.Wrong = sentence(err.Error())
 		return editView(body), nil
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
 	if t.State == asynq.TaskStateScheduled && digest(t.Payload) != body.Seen && !bytes.Equal(t.Payload, data) {
 		err = asynq.ErrTaskChanged
 	} else {
-		err = u.Inspector.ReplaceTaskPayload(ctx, queue, id, t.Payload, data)
+		err = u.Inspector.CompareAndSwapTaskPayload(ctx, queue, id, t.Payload, data)
 	}
 	u.Gate.Done(r, action, err)
 	u.Poller.Wake()
@@ -114,6 +115,6 @@ func (u *UI) saveEdit(w http.ResponseWriter, r *http.Request) (*view, error) {
 		body.Payload.Wrong = sentence(err.Error())
 		return editView(body), nil
 	}
-	u.say(w, r, flash{Text: "The task has its new payload."})
+	u.say(w, r, flash{Text: "Payload saved."})
 	return u.to(w, r, "/task", "queue", queue, "id", id)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// Of two people who edit one task the second is told, and what they wrote is kept.
-func TestTwoPeopleEdit(t *testing.T) {
+// Of two users who edit the same task, the second one is notified, and the entered payload is kept.
+func TestConcurrentEdits(t *testing.T) {
 	s := newSite(t)
 	s.enqueue(asynq.NewTask("a", []byte(`{"a":1}`)), asynq.TaskID("x"), asynq.ProcessIn(time.Hour))
 	want := func(payload string) {
@@ -20,20 +20,20 @@ func TestTwoPeopleEdit(t *testing.T) {
 		}
 	}
 	ann, ben := s.get("/edit?queue=default&id=x"), s.get("/edit?queue=default&id=x")
-	ben = s.submit(ben.form("/edit"), "tidy", "indent") // his form is that of the payload that he began with
+	ben = s.submit(ben.form("/edit"), "tidy", "indent") // the form has the digest of the original payload
 	s.follow(s.submit(ann.form("/edit"), "payload", `{"ann":"<b>"}`))
 	ben = s.submit(ben.form("/edit"), "payload", `{"ben":2}`)
-	if text := ben.text("main"); ben.status != 409 || !strings.Contains(text, "Somebody else has changed the payload") || !strings.Contains(text, `{"ann":"<b>"}`) {
+	if text := ben.text("main"); ben.status != 409 || !strings.Contains(text, "The payload has changed") || !strings.Contains(text, `{"ann":"<b>"}`) {
 		t.Fatalf("%d: %s", ben.status, text)
 	}
 	if got := strings.TrimSpace(inner(ben.one("textarea"))); got != `{"ben":2}` {
 		t.Errorf("what was written becomes %q", got)
 	}
 	want(`{"ann":"<b>"}`)
-	ben = s.submit(ben.form("/edit"), "payload", `{"ben":`) // a mistake does not lose sight of that
+	ben = s.submit(ben.form("/edit"), "payload", `{"ben":`) // an error keeps the digest
 	s.follow(s.submit(ben.form("/edit"), "payload", `{"ben":3}`))
 	want(`{"ben":3}`)
-	s.follow(s.submit(ann.form("/edit"), "payload", `{"ben":3}`)) // what the task has already
+	s.follow(s.submit(ann.form("/edit"), "payload", `{"ben":3}`)) // the current payload of the task
 	if got := s.gate.log(); len(got) != 4 || got[1] != "task.edit queue=default task=x n=1 ok=false" {
 		t.Errorf("log: %q", got)
 	}
@@ -43,13 +43,13 @@ func TestTwoPeopleEdit(t *testing.T) {
 	want(`{"ben":3}`)
 }
 
-// A change in the moment between looking and saving is not overwritten either.
-func TestEditBetweenLookAndSave(t *testing.T) {
+// A change between reading and saving is not overwritten either.
+func TestEditBetweenReadAndSave(t *testing.T) {
 	var s *site
 	var between sync.Once
 	armed := false
 	s = newSite(t, func(c *Config) {
-		c.Redact = func(_, _ string, data []byte) []byte { // called when the payload was read
+		c.Redact = func(_, _ string, data []byte) []byte { // called after the payload was read
 			if armed {
 				between.Do(func() {
 					if err := s.inspector.UpdateTaskPayload("default", "x", []byte("theirs")); err != nil {

@@ -24,19 +24,19 @@ import (
 type enqueueBody struct {
 	Type, Queue, ID, Group                         string
 	Payload                                        payloadForm
-	Headers                                        string // a line for each
+	Headers                                        string // one per line
 	MaxRetry, Timeout, Deadline, Unique, Retention string
 	ProcessIn, ProcessAt                           string
-	Wrong                                          map[string]string // what is wrong, by field; "" is the whole
-	From                                           *asynq.TaskInfo   // that it is a copy of
+	Wrong                                          map[string]string // errors by field; "" for the form
+	From                                           *asynq.TaskInfo   // the task to copy; may be nil
 	Types, Queues                                  []string
-	Detailed                                       bool // an option is set, so that all of them are shown
+	Detailed                                       bool // show all options, since one is set
 }
 
-// mostNames is how many names a list of suggestions has.
+// mostNames bounds the list of suggestions.
 const mostNames = 500
 
-// enqueue is the form, empty or with what a task has that it is to be a copy of.
+// enqueue is the page with the form, empty or filled in from another task.
 func (u *UI) enqueue(r *http.Request) (*view, error) {
 	if !u.Gate.Can(r, access.TaskEnqueue) {
 		return nil, &httpError{http.StatusForbidden, "Your role does not include enqueueing tasks."}
@@ -59,7 +59,7 @@ func (u *UI) enqueueView(ctx context.Context, body *enqueueBody) *view {
 		body.Queues = append(body.Queues, q.Name)
 	}
 	types := map[string]bool{}
-	if known, err := u.Survey.Tasks(ctx); err == nil { // they are suggestions: without them the form is as good
+	if known, err := u.Survey.Tasks(ctx); err == nil { // optional: these are only suggestions
 		for _, t := range known.Types {
 			types[t.Name] = true
 		}
@@ -82,7 +82,7 @@ func (u *UI) enqueueView(ctx context.Context, body *enqueueBody) *view {
 	return v
 }
 
-// copyOf fills in what another task has. The ID is a new one, and the time is now.
+// copyOf fills in the fields from another task, except for its ID and times.
 func (b *enqueueBody) copyOf(t *asynq.TaskInfo, now time.Time) {
 	b.From, b.Type, b.Queue, b.Group, b.Payload = t, t.Type, t.Queue, t.Group, payloadFormOf(t.Payload)
 	var lines []string
@@ -102,7 +102,7 @@ func (b *enqueueBody) copyOf(t *asynq.TaskInfo, now time.Time) {
 	}
 }
 
-// lengthText is a length of time as people write it.
+// lengthText formats a duration without trailing zero units.
 func lengthText(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -114,7 +114,8 @@ func lengthText(d time.Duration) string {
 	return s
 }
 
-// headerText is a name or a value of a header as a line has it: quoted, where it could not be read back otherwise.
+// headerText returns a header name or value as one line of the form, quoted if it could not be
+// parsed otherwise.
 func headerText(s string, isName bool) string {
 	plain := fitsField([]byte(s)) && s == strings.TrimSpace(s) && !strings.Contains(s, "\n") && !strings.HasPrefix(s, `"`)
 	if plain && (!isName || s != "" && !strings.Contains(s, ":")) {
@@ -123,7 +124,7 @@ func headerText(s string, isName bool) string {
 	return strconv.Quote(s)
 }
 
-// readHeaders reads a line for each header.
+// readHeaders parses one header per line.
 func readHeaders(text string) (map[string]string, error) {
 	headers := map[string]string{}
 	for line := range strings.Lines(strings.ReplaceAll(text, "\r", "")) {
@@ -144,14 +145,14 @@ func readHeaders(text string) (map[string]string, error) {
 			value, err = strconv.Unquote(value)
 		}
 		if !ok || err != nil {
-			return nil, errors.New("“" + show.Clip(line, 60) + "”: write each header on a line of its own, as name: value.")
+			return nil, errors.New("“" + show.Clip(line, 60) + "”: write one header per line, as name: value.")
 		}
 		headers[name] = value
 	}
 	return headers, nil
 }
 
-// sendEnqueue enqueues a task, or shows the form again with what is wrong.
+// sendEnqueue enqueues a task, or shows the form again with its errors.
 func (u *UI) sendEnqueue(w http.ResponseWriter, r *http.Request) (*view, error) {
 	b := enqueueForm(r.PostForm)
 	if tidy := r.PostForm.Get("tidy"); tidy != "" {
@@ -174,16 +175,16 @@ func (u *UI) sendEnqueue(w http.ResponseWriter, r *http.Request) (*view, error) 
 	u.Poller.Wake()
 	switch {
 	case errors.Is(err, asynq.ErrTaskIDConflict):
-		b.Wrong["id"] = "The queue has a task with this ID: choose another one, or leave it out."
+		b.Wrong["id"] = "The queue already has a task with this ID. Choose another ID, or leave it empty."
 	case errors.Is(err, asynq.ErrDuplicateTask):
-		b.Wrong["unique"] = "There is such a task: one of the same queue, type and payload holds the lock."
+		b.Wrong["unique"] = "Duplicate: a task with the same queue, type and payload holds the uniqueness lock."
 	case err != nil:
 		b.Wrong[""] = sentence(err.Error())
 	}
 	if err != nil {
 		return u.enqueueView(r.Context(), b), nil
 	}
-	u.say(w, r, flash{Text: "The task is " + info.State.String() + " in the queue " + show.Clip(info.Queue, 80) + ".", Link: taskPath(info), LinkText: "Show the task"})
+	u.say(w, r, flash{Text: "The task is " + info.State.String() + " in queue " + show.Clip(info.Queue, 80) + ".", Link: taskPath(info), LinkText: "View task"})
 	if r.PostForm.Get("again") != "" {
 		return u.to(w, r, "/enqueue", "type", b.Type, "queue", b.Queue)
 	}
@@ -199,23 +200,23 @@ func enqueueForm(f url.Values) *enqueueBody {
 	}
 }
 
-// task is the task that the form describes. What is wrong stands in Wrong then.
+// task returns the task that the form describes. Errors are stored in Wrong.
 func (b *enqueueBody) task() *asynq.Task {
 	var opts []asynq.Option
 	if strings.TrimSpace(b.Type) == "" {
-		b.Wrong["type"] = "Say the type of the task: by it a handler is found."
+		b.Wrong["type"] = "A type is required: it selects the handler."
 	}
 	name := func(field, value string, option func(string) asynq.Option) {
 		switch {
 		case value == "":
 		case strings.TrimSpace(value) == "" || !utf8.ValidString(value):
-			b.Wrong[field] = "It must be UTF-8, and not blank."
+			b.Wrong[field] = "Must be UTF-8 and not blank."
 		default:
 			opts = append(opts, option(value))
 		}
 	}
 	if name("queue", b.Queue, asynq.Queue); strings.HasPrefix(b.Queue, "}") {
-		b.Wrong["queue"] = "It must not begin with }."
+		b.Wrong["queue"] = "Must not begin with }."
 	}
 	name("id", b.ID, asynq.TaskID)
 	name("group", b.Group, asynq.Group)
@@ -226,9 +227,9 @@ func (b *enqueueBody) task() *asynq.Task {
 		d, ok := filter.ParseDuration(value)
 		switch {
 		case !ok:
-			b.Wrong[field] = "This is no length of time: write 90s, 10m, 2h, 3d or 1h30m."
+			b.Wrong[field] = "Not a duration. Examples: 90s, 10m, 2h, 3d, 1h30m."
 		case d < least:
-			b.Wrong[field] = "It must be more than nothing."
+			b.Wrong[field] = "Must be greater than zero."
 		default:
 			opts = append(opts, option(d))
 		}
@@ -244,18 +245,18 @@ func (b *enqueueBody) task() *asynq.Task {
 		if t, ok := parseTime(value); ok {
 			opts = append(opts, option(t))
 		} else {
-			b.Wrong[field] = "This is no time: write 2030-12-31 23:59, in UTC."
+			b.Wrong[field] = "Not a time. Write it in UTC, like 2030-12-31 23:59."
 		}
 	}
 	moment("deadline", b.Deadline, asynq.Deadline)
 	moment("process_at", b.ProcessAt, asynq.ProcessAt)
 	if strings.TrimSpace(b.ProcessIn) != "" && strings.TrimSpace(b.ProcessAt) != "" {
-		b.Wrong["process_at"] = "Say either when, or in how long."
+		b.Wrong["process_at"] = "Set either “Run in” or “Run at”, not both."
 	}
 	if text := strings.TrimSpace(b.MaxRetry); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > math.MaxInt32 {
-			b.Wrong["max_retry"] = "It must be a whole number from 0 on."
+			b.Wrong["max_retry"] = "Must be a whole number, 0 or more."
 		}
 		opts = append(opts, asynq.MaxRetry(n))
 	}
@@ -270,7 +271,7 @@ func (b *enqueueBody) task() *asynq.Task {
 	return asynq.NewTaskWithHeaders(b.Type, payload, headers, opts...)
 }
 
-// taskPath is the page of a task, below the root path.
+// taskPath returns the URL of a task's page, below the root path.
 func taskPath(t *asynq.TaskInfo) string {
 	return "/task?" + url.Values{"queue": {t.Queue}, "id": {t.ID}}.Encode()
 }

@@ -11,17 +11,17 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
-// errorBody is one kind of error.
+// errorBody is the page of one kind of error.
 type errorBody struct {
 	Survey surveyNote
 	Row    errorRow
 	Texts  []errorText
 	Tasks  []survey.Ref
-	Shares []survey.Share // of the queue that was asked for, or of all
-	Search string         // a filter that finds the tasks, and maybe a few others
+	Shares []survey.Share // of the selected queue, or of all
+	Search string         // a filter that finds the tasks, and possibly a few others
 }
 
-// errorText is the exact text of an error.
+// errorText is an error text and the number of tasks that have it.
 type errorText struct {
 	Message, Stack string
 	N              int
@@ -35,9 +35,9 @@ func (u *UI) errorKind(r *http.Request) (*view, error) {
 	f := result.Failure(id)
 	if f == nil {
 		if body.Survey.Whole {
-			return nil, notFound("No task that is to be tried again or archived has this error, of those that were looked at. It may have been run or deleted.")
+			return nil, notFound("No sampled task in retry or archived has this error. The tasks may have been run or deleted.")
 		}
-		return &view{Template: "errorkind", Title: "An error", Nav: "/errors", Body: body}, nil
+		return &view{Template: "errorkind", Title: "Error", Nav: "/errors", Body: body}, nil
 	}
 	body.Row, body.Search = errorRowOf(f, queue), searchFor(f, queue)
 	for _, s := range f.Shares {
@@ -51,13 +51,21 @@ func (u *UI) errorKind(r *http.Request) (*view, error) {
 		}
 	}
 	for _, t := range f.Texts {
-		message, stack := show.SplitError(t.Text)
-		body.Texts = append(body.Texts, errorText{message, stack, t.N})
+		n := t.N
+		if queue != "" {
+			n = t.ByQueue[queue]
+		}
+		if n > 0 {
+			message, stack := show.SplitError(t.Text)
+			body.Texts = append(body.Texts, errorText{message, stack, n})
+		}
 	}
+	slices.SortStableFunc(body.Texts, func(a, b errorText) int { return b.N - a.N })
 	return &view{Template: "errorkind", Title: "Error of " + f.Type, Nav: "/errors", Body: body}, nil
 }
 
-// searchFor is a filter for the tasks of a kind of error: the language has no fingerprints, so it is the longest text that all share.
+// searchFor returns a filter for the tasks of a kind of error. The filter language has no
+// fingerprints, so the filter uses the longest common text.
 func searchFor(f *survey.Failure, queue string) string {
 	text := ""
 	message, _, _ := strings.Cut(f.Print, " @ ")
@@ -83,12 +91,12 @@ func inAll(texts []survey.Text, part string) bool {
 	return !slices.ContainsFunc(texts, func(t survey.Text) bool { return !strings.Contains(t.Text, part) })
 }
 
-// changeErrors has the tasks of a kind of error run, archived or deleted.
+// changeErrors runs, archives or deletes the tasks of a kind of error.
 func (u *UI) changeErrors(w http.ResponseWriter, r *http.Request) (*view, error) {
 	id, queue := r.PostForm.Get("id"), r.PostForm.Get("queue")
 	kind := bulk.Kind(r.PostForm.Get("do"))
 	if !slices.Contains([]bulk.Kind{bulk.Run, bulk.Archive, bulk.Delete}, kind) {
-		return nil, invalid("Failed tasks can be run, archived or deleted, but not %q.", kind)
+		return nil, invalid("Unknown action %q: failed tasks can be run, archived or deleted.", kind)
 	}
 	result, err := u.Survey.Tasks(r.Context())
 	f := result.Failure(id)
@@ -96,11 +104,11 @@ func (u *UI) changeErrors(w http.ResponseWriter, r *http.Request) (*view, error)
 		if err != nil {
 			return nil, err
 		}
-		u.say(w, r, flash{Text: "No task has this error any more, of those that were looked at: nothing was done.", Bad: true})
+		u.say(w, r, flash{Text: "No sampled task has this error any more. Nothing was changed.", Bad: true})
 		return u.to(w, r, "/errors")
 	}
 	match := func(t *asynq.TaskInfo) bool { return t.LastErr != "" && survey.Identify(t.LastErr, t.Type) == id }
-	change := bulkChange{Kind: kind, Of: "with this error", Action: "/error", Fields: []field{{"id", id}, {"queue", queue}}}
+	change := bulkChange{Kind: kind, Of: "with this error", Action: "/error", Counts: map[string]int{}, Fields: []field{{"id", id}, {"queue", queue}}}
 	for _, s := range f.Shares {
 		if (queue == "" || s.Queue == queue) && slices.Contains(bulk.Kinds(s.State), kind) {
 			spec := bulk.Spec{Kind: kind, Queue: s.Queue, State: s.State.String(), Match: match, Like: "error like “" + f.Print + "”"}
@@ -109,6 +117,7 @@ func (u *UI) changeErrors(w http.ResponseWriter, r *http.Request) (*view, error)
 			}
 			change.Specs = append(change.Specs, spec)
 			change.N += s.N
+			change.Counts[s.Queue] += s.N
 		}
 	}
 	if extent := result.Of(asynq.TaskStateRetry, asynq.TaskStateArchived); !result.Whole || extent.Cut {
@@ -116,7 +125,7 @@ func (u *UI) changeErrors(w http.ResponseWriter, r *http.Request) (*view, error)
 	}
 	change.Text = []string{"Error: " + f.Print}
 	if queue != "" {
-		change.Of += " in the queue " + queue
+		change.Of += " in queue " + queue
 	}
 	back, err := u.link("/error", "id", id, "queue", queue)
 	if err != nil {

@@ -18,25 +18,25 @@ type errorsBody struct {
 	Queues, Types     []string
 	Columns           []heading
 	Rows              []errorRow
-	Tasks             int // of all rows, not only of those on this page
+	Tasks             int // of all rows, not only those of this page
 	Pages             pager
 	Filtered          bool
 }
 
-// errorRow is a kind of error as tables show it.
+// errorRow is a kind of error in a table.
 type errorRow struct {
 	*survey.Failure
 	Message         []show.Part
 	Frames          string
-	N               int // of the queue that was asked for, or of all
+	N               int // of the selected queue, or of all
 	Retry, Archived int
 	Queues          []string
-	Queue           string // that was asked for
+	Queue           string // the selected queue
 }
 
 const (
 	errorsAPage = 50
-	// namedQueues is how many queues a row names.
+	// namedQueues is the maximum number of queue names in a row.
 	namedQueues = 2
 )
 
@@ -55,13 +55,13 @@ func errorRowOf(f *survey.Failure, queue string) errorRow {
 	return row
 }
 
-// Some are the first queues of the row, and More how many others there are.
+// Some returns the first queues of the row.
 func (r errorRow) Some() []string { return r.Queues[:min(len(r.Queues), namedQueues)] }
 
-// More is how many queues the row does not name.
+// More returns the number of queues that the row does not name.
 func (r errorRow) More() int { return max(0, len(r.Queues)-namedQueues) }
 
-// errors is the list of kinds of errors.
+// errors is the page with the kinds of errors.
 func (u *UI) errors(r *http.Request) (*view, error) {
 	q := r.URL.Query()
 	result, err := u.Survey.Tasks(r.Context())

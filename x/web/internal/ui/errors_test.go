@@ -121,6 +121,25 @@ func TestOneKindOfError(t *testing.T) {
 	}
 }
 
+// The examples of a queue's errors count only the tasks of that queue, and add up to the number on
+// the page.
+func TestExamplesOfOneQueue(t *testing.T) {
+	s := newSite(t)
+	s.put("a", failedTask("mail", "user 1 is gone"), failedTask("mail", "user 1 is gone"), failedTask("mail", "user 2 is gone"))
+	s.put("b", failedTask("mail", "user 1 is gone"), failedTask("mail", "user 3 is gone"))
+	s.read()
+	id := survey.Identify("user 1 is gone", "mail")
+	for queue, want := range map[string]string{
+		"":  "3 tasks: user 1 is gone 1 task: user 2 is gone 1 task: user 3 is gone",
+		"a": "2 tasks: user 1 is gone 1 task: user 2 is gone",
+		"b": "1 task: user 1 is gone 1 task: user 3 is gone",
+	} {
+		if got := s.get("/error", "id", id, "queue", queue).text(".texts"); got != want {
+			t.Errorf("queue %q has the examples %q, want %q", queue, got, want)
+		}
+	}
+}
+
 func TestTasksOfAKindOfErrorAreChanged(t *testing.T) {
 	s := newSite(t)
 	for _, queue := range []string{"a", "b"} {
@@ -170,7 +189,7 @@ func TestTasksOfAKindOfErrorAreChanged(t *testing.T) {
 func TestHostileErrors(t *testing.T) {
 	s := newSite(t)
 	for n, text := range hostile {
-		known := strings.ToValidUTF8(text, "?") // a message holds no other
+		known := strings.ToValidUTF8(text, "?") // messages are valid UTF-8
 		task := failedTask("type "+known, known)
 		task.ID = fmt.Sprint(n, known)
 		s.put(known, task)
@@ -206,23 +225,29 @@ func TestHostileErrors(t *testing.T) {
 func TestEmptyPages(t *testing.T) {
 	s := newSite(t)
 	s.read()
-	for path, want := range map[string]string{"/errors": "No task has failed.", "/types": "There is no task.", "/groups": "No group holds a task."} {
+	for path, want := range map[string]string{"/errors": "No task has failed.", "/types": "No tasks.", "/groups": "No group contains tasks."} {
 		if text := s.get(path).text("main"); !strings.Contains(text, want) {
 			t.Errorf("%s says %q", path, text)
 		}
 	}
 	s.redis.SetError("LOADING Redis is loading")
 	s.survey.Stale()
-	proctest.Eventually(s, "the trouble to be told", func() bool { return strings.Contains(s.get("/errors").text("main"), "Redis could not be asked") })
-	proctest.Eventually(s, "the trouble to be told", func() bool { return strings.Contains(s.get("/groups").text("main"), "Redis could not be asked") })
+	proctest.Eventually(s, "the error to be reported", func() bool {
+		return strings.Contains(s.get("/errors").text("main"), "Redis returned an error: LOADING Redis is loading.")
+	})
+	proctest.Eventually(s, "the error to be reported", func() bool {
+		return strings.Contains(s.get("/groups").text("main"), "Redis returned an error: LOADING Redis is loading.")
+	})
 }
 
-// While nothing is known no page says that there is nothing.
-func TestPagesOfWhatIsNotKnown(t *testing.T) {
+// Without data, no page claims that there is nothing.
+func TestPagesWithoutData(t *testing.T) {
 	s := newSite(t)
 	s.redis.SetError("LOADING Redis is loading")
 	for _, path := range []string{"/errors", "/types", "/groups"} {
-		proctest.Eventually(s, "the trouble to be told", func() bool { return strings.Contains(s.get(path).text("main"), "Redis could not be asked") })
+		proctest.Eventually(s, "the error to be reported", func() bool {
+			return strings.Contains(s.get(path).text("main"), "Redis returned an error: LOADING Redis is loading.")
+		})
 		if text := s.get(path).text("main"); regexp.MustCompile(`\b(0|[Nn]o) (kinds|types?|groups?|tasks?)\b`).MatchString(text) {
 			t.Errorf("%s says %q", path, text)
 		}

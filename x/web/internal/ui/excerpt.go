@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// excerpt is the beginning of a payload on one line, for tables, as it may be shown.
+// excerpt returns the beginning of a payload on one line, after redaction.
 func (u *UI) excerpt(queue, typename string, payload []byte) string {
 	const most = 160
 	payload, _ = u.Redact.Bytes(queue, typename, payload)
@@ -24,7 +24,7 @@ func (u *UI) excerpt(queue, typename string, payload []byte) string {
 		case unicode.IsSpace(c):
 			b.WriteByte(' ')
 		case unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == unicode.ReplacementChar:
-			b.WriteRune('·') // it would hide, or turn round, what follows
+			b.WriteRune('·') // it would hide or reorder the following characters
 		default:
 			b.WriteRune(c)
 		}

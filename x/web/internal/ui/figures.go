@@ -10,42 +10,43 @@ import (
 // figure is one number with its recent history.
 type figure struct {
 	Name, Value, Unit, Note, Class string
-	Queue                          string // that the note ends with
-	But                            string // what the figure leaves out
+	Queue                          string // a link at the end of the note
+	But                            string // what the figure excludes
 	Spark                          template.HTML
 }
 
-// chart is a larger picture of some metrics: a line without scripts, and with them one that can be looked at closely.
+// chart is a large chart of some metrics: a static line without scripts, and an interactive chart
+// with them.
 type chart struct {
 	ID, Title, URL, Names, Unit string
 	Spark                       template.HTML
 }
 
-// sparkSpan is the time that the small lines show.
+// sparkSpan is the time range of sparklines.
 const sparkSpan = 10 * time.Minute
 
-// lines are the small lines of a queue, or of all.
+// lines returns the sparklines of a queue, or of all queues ("").
 func (u *UI) lines(queue string) poll.Series {
 	return u.Poller.History(queue, []poll.Metric{poll.Processed, poll.Failed, poll.Pending, poll.Latency, poll.Active, poll.Retry}, sparkSpan)
 }
 
-// chartSpec says what a chart shows.
+// chartSpec describes a chart.
 type chartSpec struct {
 	id, title, unit string
-	names           string // of metrics, with commas
+	names           string // metrics, separated by commas
 	first           poll.Metric
 }
 
-// charts are the large pictures of a queue, or of all.
+// charts returns the charts of a queue, or of all queues ("").
 func (u *UI) charts(queue string, span spanChoice) ([]chart, error) {
-	wait := "Wait of the oldest pending task"
+	wait := "Age of the oldest pending task"
 	if queue == "" {
-		wait += ", without paused queues"
+		wait += ", excluding paused queues"
 	}
 	return u.chartsOf(queue, span, []chartSpec{
 		{"throughput", "Attempts per second", "/s", "processed,failed", poll.Processed},
-		{"waiting", "Tasks waiting", "", "pending,retry", poll.Pending},
-		{"working", "Tasks being processed", "", "active", poll.Active},
+		{"waiting", "Waiting tasks", "", "pending,retry", poll.Pending},
+		{"working", "Active tasks", "", "active", poll.Active},
 		{"latency", wait, "s", "latency", poll.Latency},
 	})
 }

@@ -7,32 +7,33 @@ import (
 	"strings"
 )
 
-// flash is one sentence that the next page says: what came of the change before it.
+// flash is a message for the next page: the result of the last change.
 type flash struct {
 	Text           string
 	Bad            bool
-	Link, LinkText string // a page with more about it, below the root path
+	Link, LinkText string // a page with details, below the root path
 }
 
 const flashCookie = "asynq_said"
 
-// say has the next page say a sentence.
+// say stores a message for the next page.
 func (u *UI) say(w http.ResponseWriter, r *http.Request, f flash) {
-	const most = 1000 // a cookie has room for 4,096 bytes
+	const most = 1000 // a cookie can have 4,096 bytes
 	if runes := []rune(f.Text); len(runes) > most {
 		f.Text = string(runes[:most]) + "…"
 	}
 	if len(f.Link) > most {
-		f.Link = "" // it is long names that do not fit
+		f.Link = "" // only long names make the cookie too large
 	}
 	text, err := json.Marshal(f)
 	if err != nil {
-		return // it is strings and a bool
+		return // cannot fail: strings and a bool
 	}
 	http.SetCookie(w, u.cookie(r, flashCookie, base64.RawURLEncoding.EncodeToString(text), 60))
 }
 
-// takeFlash reads what is to be said, and has it said once. A script that looks at a page in the background leaves it to the next page.
+// takeFlash returns the stored message and removes it. Background requests by scripts do not remove
+// it.
 func takeFlash(w http.ResponseWriter, r *http.Request, root string) *flash {
 	c, err := r.Cookie(flashCookie)
 	if err != nil || r.Header.Get("HX-Request") != "" || r.Header.Get("X-Search-Part") != "" {
@@ -53,7 +54,7 @@ func takeFlash(w http.ResponseWriter, r *http.Request, root string) *flash {
 	return &f
 }
 
-// cookie is a cookie for the pages alone, for so many seconds.
+// cookie returns a cookie for the path of the pages, valid for the given number of seconds.
 func (u *UI) cookie(r *http.Request, name, value string, seconds int) *http.Cookie {
 	return &http.Cookie{
 		Name: name, Value: value, Path: u.Root + "/", MaxAge: seconds,

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is to be said waits for the next page: a look in the background neither says it nor takes it away.
+// A message waits for the next page: background requests neither show nor remove it.
 func TestFlashWaitsForPage(t *testing.T) {
 	t.Parallel()
 	for _, header := range []string{"", "HX-Request", "X-Search-Part"} {

@@ -13,12 +13,13 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
-// parse reads all templates: each file beside layout and the parts is a page, which defines "main". They tell times by when.
+// parse reads the templates. Each file other than the layout and the parts is a page, which defines
+// "main". Times are formatted by when.
 func (u *UI) parse(when func(time.Time) template.HTML) templates {
 	shared := template.Must(template.New("").Funcs(u.funcs()).Funcs(template.FuncMap{"when": when}).ParseFS(templateFiles, "templates/_*.html"))
 	files, err := fs.Glob(templateFiles, "templates/[a-z]*.html")
 	if err != nil {
-		panic(err) // the pattern is right
+		panic(err) // the templates are embedded
 	}
 	pages := templates{}
 	for _, file := range files {
@@ -28,11 +29,11 @@ func (u *UI) parse(when func(time.Time) template.HTML) templates {
 	return pages
 }
 
-// funcs is what templates can call.
+// funcs returns the functions for templates.
 func (u *UI) funcs() template.FuncMap {
 	return template.FuncMap{
 		"link":   u.link,
-		"static": func(name string) string { return u.Root + "/static/" + assets.path(name) },
+		"static": func(name string) string { return u.Root + "/static/" + assets().path(name) },
 		"icon":   icon,
 
 		"number":  func(n any) string { return show.Number(integer(n)) },
@@ -44,14 +45,15 @@ func (u *UI) funcs() template.FuncMap {
 		"span":    show.Duration,
 		"day":     show.Day,
 
-		"visible":   show.Visible,
-		"told":      told,
-		"clip":      show.Clip,
-		"exact":     func(t time.Time) string { return show.Time(t.UTC()) + " UTC" },
-		"pick":      pick,
-		"keep":      keep,
-		"term":      term,
-		"stateHint": func(state string) string { return stateHints[state] },
+		"visible":     show.Visible,
+		"cause":       show.Cause,
+		"verdictText": verdictText,
+		"clip":        show.Clip,
+		"exact":       func(t time.Time) string { return show.Time(t.UTC()) + " UTC" },
+		"pick":        pick,
+		"keep":        keep,
+		"term":        term,
+		"stateHint":   func(state string) string { return stateHints[state] },
 
 		"stateBar": stateBar,
 		"spark":    spark,
@@ -67,17 +69,19 @@ func (u *UI) funcs() template.FuncMap {
 	}
 }
 
-// when is a moment as people say it, with the exact one for those who ask; a script goes on counting.
+// when returns a time relative to now, with the exact time as its tooltip. A script keeps it
+// current.
 func (u *UI) when(t time.Time) template.HTML {
 	if t.IsZero() {
 		return `<span class="none">–</span>`
 	}
 	t = t.UTC()
-	// Both texts consist of digits, letters and spaces.
+	// The texts consist of digits, letters and spaces only.
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `" title="` + show.Time(t) + ` UTC">` + show.From(u.now(), t) + `</time>`)
 }
 
-// exactly is a moment by date and clock, with how long from now it is for those who ask; a script may tell it in another zone.
+// exactly returns an exact time in UTC, with the relative time as its tooltip. A script may convert
+// it to another time zone.
 func (u *UI) exactly(t time.Time) template.HTML {
 	if t.IsZero() {
 		return `<span class="none">–</span>`
@@ -86,12 +90,12 @@ func (u *UI) exactly(t time.Time) template.HTML {
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `" title="` + show.From(u.now(), t) + `">` + show.Time(t) + ` UTC</time>`)
 }
 
-// told is the text of a verdict, in which the name of its queue is not too long to be read over.
-func told(v poll.Verdict) string {
+// verdictText returns the text of a verdict with the name of its queue clipped.
+func verdictText(v poll.Verdict) string {
 	return strings.ReplaceAll(v.Text, strconv.Quote(v.Queue), strconv.Quote(show.Clip(v.Queue, 60)))
 }
 
-// args makes the argument of a part of pages, of pairs of a name and a value.
+// args builds the argument of a template part from pairs of names and values.
 func args(pairs ...any) (map[string]any, error) {
 	if len(pairs)%2 != 0 {
 		return nil, fmt.Errorf("args: %v has no value", pairs[len(pairs)-1])
@@ -100,7 +104,7 @@ func args(pairs ...any) (map[string]any, error) {
 	for i := 0; i < len(pairs); i += 2 {
 		name, ok := pairs[i].(string)
 		if !ok {
-			return nil, fmt.Errorf("args: %v is no name", pairs[i])
+			return nil, fmt.Errorf("args: %v is not a name", pairs[i])
 		}
 		m[name] = pairs[i+1]
 	}
@@ -118,7 +122,7 @@ func integer(n any) int64 {
 	case float64:
 		return int64(n)
 	}
-	panic(fmt.Sprintf("%T is no number", n)) // of a template; tests see it
+	panic(fmt.Sprintf("%T is not a number", n)) // a bug in a template; tests detect it
 }
 
 func float(n any) float64 {

@@ -8,13 +8,14 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
 type groupsBody struct {
 	Queue, Filter string
 	Queues        []string
-	Groups, Tasks int // of all that the filter admits
+	Groups, Tasks int // of all groups that match the filter
 	Columns       []heading
 	Rows          []survey.Group
 	Pages         pager
@@ -25,13 +26,13 @@ type groupsBody struct {
 
 const groupsAPage = 100
 
-// groups is the list of groups that hold tasks.
+// groups is the page with the groups that contain tasks.
 func (u *UI) groups(r *http.Request) (*view, error) {
 	body := groupsBody{Queue: r.URL.Query().Get("queue"), Filter: r.URL.Query().Get("name")}
 	body.Filtered = body.Queue != "" || body.Filter != ""
 	groups, err := u.Survey.Groups(r.Context())
 	if err != nil {
-		body.Error = sentence(err.Error())
+		body.Error = sentence(show.RedisError(err))
 	}
 	if groups == nil {
 		groups = &survey.Groups{}
@@ -61,30 +62,30 @@ func (u *UI) groups(r *http.Request) (*view, error) {
 	return &view{Template: "groups", Title: "Groups", Nav: "/groups", Body: body}, err
 }
 
-// changeGroup has all tasks of a group run, archived or deleted.
+// changeGroup runs, archives or deletes all tasks of a group.
 func (u *UI) changeGroup(w http.ResponseWriter, r *http.Request) (*view, error) {
 	queue, group := r.PostForm.Get("queue"), r.PostForm.Get("group")
 	kind := bulk.Kind(r.PostForm.Get("do"))
 	if !slices.Contains(bulk.Kinds(asynq.TaskStateAggregating), kind) {
-		return nil, invalid("The tasks of a group can be run, archived or deleted, but not %q.", kind)
+		return nil, invalid("Unknown action %q: the tasks of a group can be run, archived or deleted.", kind)
 	}
 	if queue == "" || group == "" {
-		return nil, invalid("Say which group of which queue is meant.")
+		return nil, invalid("The parameters queue and group are required.")
 	}
 	groups, err := u.Survey.Groups(r.Context())
 	if err != nil && groups == nil {
 		return nil, err
 	}
 	c := bulkChange{
-		Kind: kind, Of: "of the group " + group, Action: "/groups", Fields: []field{{"queue", queue}, {"group", group}},
-		Text: []string{"They wait in the queue " + queue + " to be aggregated."}, Back: strings.TrimPrefix(u.back(r), u.Root),
+		Kind: kind, Of: "of group " + group, Action: "/groups", Fields: []field{{"queue", queue}, {"group", group}},
+		Text: []string{"They are waiting in queue " + queue + " to be aggregated."}, Back: strings.TrimPrefix(u.back(r), u.Root),
 	}
 	if c.Back == "/" {
 		c.Back = "/groups"
 	}
 	for _, g := range groups.Rows {
 		if g.Queue == queue && g.Name == group {
-			c.N = g.Size
+			c.N, c.Counts = g.Size, map[string]int{queue: g.Size}
 			c.Specs = []bulk.Spec{{Kind: kind, Queue: queue, State: asynq.TaskStateAggregating.String(), Group: group}}
 		}
 	}

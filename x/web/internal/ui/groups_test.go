@@ -44,7 +44,7 @@ func TestGroups(t *testing.T) {
 
 func TestGroupsAreChanged(t *testing.T) {
 	s := newSite(t)
-	names := hostile[:len(hostile)-1] // all but what is not UTF-8, which no group can be
+	names := hostile[:len(hostile)-1] // without invalid UTF-8, which groups cannot have
 	for _, name := range names {
 		s.put("q", inGroup(name, time.Minute), inGroup(name, time.Minute))
 	}
@@ -60,7 +60,7 @@ func TestGroupsAreChanged(t *testing.T) {
 			do, answer = "delete", "delete"
 		}
 		a := s.post("/groups", "queue", "q", "group", name, "do", do)
-		if a.status != http.StatusOK || !strings.Contains(a.text("h1"), "2 tasks of the group") {
+		if a.status != http.StatusOK || !strings.Contains(a.text("h1"), "2 tasks of group") {
 			t.Errorf("of %q: status %d, asked %q", name, a.status, a.text("h1"))
 		}
 		if a := s.post("/groups", "queue", "q", "group", name, "do", do, "confirm", answer, "back", root+"/groups?queue=q"); a.status != http.StatusSeeOther || a.header.Get("Location") != root+"/groups?queue=q" {
@@ -84,7 +84,7 @@ func TestGroupsAreChanged(t *testing.T) {
 	}
 }
 
-// Thousands of groups are one page at a time.
+// Thousands of groups are shown in pages.
 func TestManyGroups(t *testing.T) {
 	s := newSite(t)
 	var tasks []*asynq.TaskRecord

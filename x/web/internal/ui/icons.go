@@ -4,7 +4,7 @@ import (
 	"html/template"
 )
 
-// icons are drawn with a line of 1.5 on a square of 16.
+// icons are drawn with lines of width 1.5 on a 16 by 16 grid.
 var icons = map[string]template.HTML{
 	"overview":   `<path d="M2.5 13.5v-5m3.7 5v-11m3.6 11v-7m3.7 7v-4"/>`,
 	"queues":     `<path d="M2.5 4h11m-11 4h11m-11 4h7"/>`,
@@ -40,11 +40,11 @@ var icons = map[string]template.HTML{
 	"download":   `<path d="M8 2.5v7.5m-3-3 3 3 3-3M3 13.5h10"/>`,
 }
 
-// icon is a picture that says nothing to who cannot see it: words stand beside it, or in a label.
+// icon returns an icon. It is hidden from screen readers: a text or a label must accompany it.
 func icon(name string) template.HTML {
 	drawing, ok := icons[name]
 	if !ok {
-		panic("there is no icon " + name) // of a template; tests see it
+		panic("unknown icon " + name) // a bug in a template; tests detect it
 	}
 	return `<svg class="icon" viewBox="0 0 16 16" aria-hidden="true" focusable="false">` + drawing + `</svg>`
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// keptMark begins a name in a form that a browser would not send back as it is.
+// keptMark is the prefix of names that are encoded in forms because a browser would change them.
 const keptMark = "%="
 
-// keep writes a name as the value of a field. A browser ends each line of a value with \r\n, and changes what is no text; names may hold
-// both.
+// keep encodes a name as the value of a form field. Browsers convert line ends to CRLF and replace
+// invalid UTF-8; names may contain both.
 func keep(name any) string {
 	s := fmt.Sprint(name)
 	if fitsField([]byte(s)) && !strings.Contains(s, "\n") && !strings.HasPrefix(s, keptMark) {
@@ -20,7 +20,7 @@ func keep(name any) string {
 	return keptMark + url.QueryEscape(s)
 }
 
-// restore makes names of a form what they were before keep.
+// restore decodes the names of a form that were encoded by keep.
 func restore(form url.Values) {
 	for _, field := range []string{"queue", "id", "group", "filter"} {
 		for i, value := range form[field] {
@@ -35,7 +35,7 @@ func restore(form url.Values) {
 	}
 }
 
-// restored is a request for a page whose names are what they were before keep.
+// restored returns a request with the names in its query decoded.
 func restored(r *http.Request) *http.Request {
 	if !strings.Contains(r.URL.RawQuery, url.QueryEscape(keptMark)) {
 		return r
@@ -49,5 +49,6 @@ func restored(r *http.Request) *http.Request {
 	return r
 }
 
-// typed is what somebody types who is to type a name: the field holds one line, and white space is hard to tell.
+// typed returns a name as users have to type it for confirmation: on one line, with collapsed white
+// space.
 func typed(name string) string { return strings.Join(strings.Fields(name), " ") }

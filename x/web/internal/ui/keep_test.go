@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A name comes back from a form as it was, whatever a browser does to the value of a field.
+// Names survive a form unchanged, regardless of what browsers do to field values.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "default", "a/b c", "a\nb", "a\r\nb", "a\rb", "\x00", "\xff\xfe", "%=", "%=a%20b", "100%=\n"} {

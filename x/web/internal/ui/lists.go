@@ -10,42 +10,43 @@ import (
 	"unicode/utf8"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
-// surveyNote says what the counts of a page are counts of.
+// surveyNote describes the sample that the counts of a page are based on.
 type surveyNote struct {
 	survey.Extent
-	None    bool // nothing was looked at yet
+	None    bool // nothing was scanned yet
 	Whole   bool
-	Partial bool // there are more tasks than were looked at
+	Partial bool // not all tasks were scanned
 	Broken  []survey.Broken
 	Error   string
 }
 
 func noteOf(r *survey.Result, err error, states ...asynq.TaskState) surveyNote {
 	n := surveyNote{Extent: r.Of(states...), None: r.At.IsZero(), Whole: r.Whole, Broken: r.Broken}
-	n.Partial = n.Cut || !n.Whole && n.Looked < n.Total
+	n.Partial = n.Cut || !n.Whole && n.Scanned < n.Total
 	if err != nil {
-		n.Error = sentence(err.Error())
+		n.Error = sentence(show.RedisError(err))
 	}
 	return n
 }
 
-// heading is one of a table by which it can be sorted.
+// heading is a column heading that may sort its table.
 type heading struct {
 	Name, Class string
-	URL         string // empty: not by this one
-	Sorted      string // descending, ascending, or empty
+	URL         string // empty: not sortable
+	Sorted      string // descending, ascending or empty
 }
 
-// sorting is a way in which rows can be sorted.
+// sorting is an order of rows.
 type sorting[R any] struct {
 	Key, Name, Class string
 	Compare          func(a, b R) int
 }
 
-// sortBy sorts as the parameters sort and up say, the largest first unless up is set.
+// sortBy sorts rows as the parameters sort and up specify. The default is largest first.
 func sortBy[R any](u *UI, r *http.Request, rows []R, ways []sorting[R], first string) ([]heading, error) {
 	key, up := r.URL.Query().Get("sort"), r.URL.Query().Get("up") != ""
 	if !slices.ContainsFunc(ways, func(w sorting[R]) bool { return w.Key == key && w.Compare != nil }) {
@@ -77,7 +78,7 @@ func sortBy[R any](u *UI, r *http.Request, rows []R, ways []sorting[R], first st
 	return columns, nil
 }
 
-// with is the URL of the page that was asked for with other parameters; an empty one is left out.
+// with returns the URL of the current page with other parameters. Empty parameters are removed.
 func (u *UI) with(r *http.Request, pairs ...string) string {
 	q := url.Values{}
 	for name, values := range r.URL.Query() {
@@ -98,19 +99,19 @@ func (u *UI) with(r *http.Request, pairs ...string) string {
 	return target
 }
 
-// pager leads from page to page of a list that is known as a whole.
+// pager links the pages of a list of known length.
 type pager struct {
 	From, To, Of   int // rows, from 1
 	Previous, Next string
 }
 
-// pageOf are the rows of the page that the parameter page asks for.
+// pageOf returns the rows of the page that the parameter page selects.
 func pageOf[R any](u *UI, r *http.Request, rows []R, size int) ([]R, pager, error) {
 	page := 1
 	if text := r.URL.Query().Get("page"); text != "" {
 		var err error
 		if page, err = strconv.Atoi(text); err != nil || page < 1 || page > 1_000_000 {
-			return nil, pager{}, invalid("There is no page %q: pages are numbered from 1.", text)
+			return nil, pager{}, invalid("Invalid page %q: pages are numbered from 1.", text)
 		}
 	}
 	from := min((page-1)*size, max(0, (len(rows)-1)/size*size))

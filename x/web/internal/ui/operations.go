@@ -10,10 +10,10 @@ import (
 type operationRow struct {
 	bulk.Operation
 	About   string
-	Percent int // -1: not known
+	Percent int // -1: unknown
 	Results []operationResult
 	Running bool
-	Can     bool // who asks may cancel it
+	Can     bool // the user may cancel it
 }
 
 type operationResult struct{ ID, Err string }
@@ -26,12 +26,12 @@ func (u *UI) operationRow(r *http.Request, op bulk.Operation) operationRow {
 	case len(s.IDs) > 0:
 		row.About = name + " " + show.Plural(int64(len(s.IDs)), "task") + " of " + show.Clip(s.Queue, 80)
 	case s.Group != "":
-		row.About = name + " all tasks of the group " + show.Clip(s.Group, 80) + " of " + show.Clip(s.Queue, 80)
+		row.About = name + " all tasks of group " + show.Clip(s.Group, 80) + " of " + show.Clip(s.Queue, 80)
 	default:
 		row.About = name + " all " + s.State + " tasks of " + show.Clip(s.Queue, 80)
 	}
 	if s.Filter != "" {
-		row.About += " that match " + show.Clip(s.Filter, 200)
+		row.About += " matching " + show.Clip(s.Filter, 200)
 	}
 	if s.Like != "" {
 		row.About += " with an " + show.Clip(s.Like, 200)
@@ -40,12 +40,12 @@ func (u *UI) operationRow(r *http.Request, op bulk.Operation) operationRow {
 	case op.Status == bulk.Done:
 		row.Percent = 100
 	case op.Total > 0:
-		row.Percent = min(op.Looked*100/op.Total, 100)
+		row.Percent = min(op.Scanned*100/op.Total, 100)
 	}
 	return row
 }
 
-// operations is the list of changes of many tasks that are under way, or were lately.
+// operations is the page with the running and recent bulk operations.
 func (u *UI) operations(r *http.Request) (*view, error) {
 	var rows []operationRow
 	if u.Bulk != nil {
@@ -56,12 +56,13 @@ func (u *UI) operations(r *http.Request) (*view, error) {
 	return &view{Template: "operations", Title: "Operations", Nav: "/operations", Body: rows}, nil
 }
 
-// operation is the page of one of them. While it runs it is asked for more often than there are snapshots.
+// operation is the page of one operation. While the operation runs, the page is reloaded more often
+// than at each snapshot.
 func (u *UI) operation(r *http.Request) (*view, error) {
 	id := r.URL.Query().Get("id")
 	op, ok := u.findOperation(id)
 	if !ok {
-		return nil, notFound("There is no operation %q. Those that have ended are forgotten after an hour.", id)
+		return nil, notFound("There is no operation %q. Finished operations are removed after an hour.", id)
 	}
 	row := u.operationRow(r, op)
 	for _, result := range op.Results {
@@ -81,21 +82,21 @@ func (u *UI) findOperation(id string) (bulk.Operation, bool) {
 	return u.Bulk.Get(id)
 }
 
-// changeOperation cancels an operation. Whoever may start it may end it.
+// changeOperation cancels an operation. Users may cancel the operations that they may start.
 func (u *UI) changeOperation(w http.ResponseWriter, r *http.Request) (*view, error) {
 	id := r.PostForm.Get("id")
 	op, ok := u.findOperation(id)
 	if !ok {
-		return nil, notFound("There is no operation %q any more.", id)
+		return nil, notFound("The operation %q no longer exists.", id)
 	}
 	if !u.Gate.Allow(w, r, actionOf(op.Spec, 0)) {
 		return nil, nil
 	}
 	if op.Status.Ended() {
-		u.say(w, r, flash{Text: "It has ended before."})
+		u.say(w, r, flash{Text: "The operation has already ended."})
 	} else {
 		u.Bulk.Cancel(id)
-		u.say(w, r, flash{Text: "It is asked to end. What it has changed stays changed."})
+		u.say(w, r, flash{Text: "The operation is stopping. Changes that it has made are kept."})
 	}
 	return u.to(w, r, "/operation", "id", id)
 }

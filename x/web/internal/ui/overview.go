@@ -11,20 +11,20 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
-// overviewBody is the first page: is all well, and how much is going on.
+// overviewBody is the first page: the health and the load of the system.
 type overviewBody struct {
 	QueueCount, ServerCount, Busy, Slots int
 	Figures                              []figure
 	Charts                               []chart
 	Span                                 spanChoice
 	Table                                queueTable
-	Health                               []poll.Verdict // the worst
-	More                                 int            // verdicts that are not shown
+	Health                               []poll.Verdict // the most severe ones
+	More                                 int            // number of verdicts that are not shown
 }
 
 const (
-	mostRows     = 10 // queues that the overview shows: those with the most going on
-	mostVerdicts = 20 // thousands of queues may have the same trouble
+	mostRows     = 10 // queues on the overview: the busiest ones
+	mostVerdicts = 20 // thousands of queues may have the same problem
 )
 
 func (u *UI) overview(r *http.Request) (*view, error) {
@@ -56,7 +56,7 @@ func (u *UI) overview(r *http.Request) (*view, error) {
 		share = show.Percent(rate.Failed, rate.Processed) + " of attempts"
 	}
 	body.Figures = []figure{
-		{Name: "Processed", Value: show.PerSecond(rate.Processed), Unit: "/s", Note: "attempts that ended", Spark: spark("processed", lines.Values[poll.Processed])},
+		{Name: "Processed", Value: show.PerSecond(rate.Processed), Unit: "/s", Note: "attempts finished", Spark: spark("processed", lines.Values[poll.Processed])},
 		{Name: "Failed", Value: show.PerSecond(rate.Failed), Unit: "/s", Note: share, Spark: spark("failed", lines.Values[poll.Failed])},
 		waits.pending(), waits.latency(),
 	}
@@ -66,22 +66,22 @@ func (u *UI) overview(r *http.Request) (*view, error) {
 	return &view{Template: "overview", Title: "Overview", Nav: "/", Body: body}, err
 }
 
-// busyness orders queues by what people want to see first: those that cannot be looked at, and then those with the most to do.
+// busyness is the default order of queues: those that could not be read first, then the busiest.
 func busyness(r queueRow) float64 {
 	if r.Info == nil {
 		return 1e18
 	}
-	return float64(r.Info.Size) + r.Rate.Processed
+	return float64(r.Info.Size-r.Info.Completed) + r.Rate.Processed
 }
 
-// waits is how many pending tasks there are, and for how long the oldest has been waiting. That of a paused queue waits because somebody
-// wants it to, and would hide how all others fare: it is left out. One that no server listens to counts, since its tasks ought to run:
-// when a server dies, the wait is not to become shorter.
+// waits sums up the pending tasks and the age of the oldest. Paused queues do not count for the
+// age: their tasks wait intentionally and would hide the latency of all others. Queues without
+// servers do count, so that the latency does not drop when a server crashes.
 type waits struct {
-	tasks, paused int // paused: those of tasks that are in paused queues
-	queues        int // that are paused, and have such tasks
+	tasks, paused int // paused: the tasks in paused queues
+	queues        int // number of paused queues with pending tasks
 	oldest        time.Duration
-	queue         string // in which the oldest is
+	queue         string // the queue of the oldest task
 }
 
 func (w *waits) add(queue string, info *asynq.QueueInfo) {
@@ -97,20 +97,20 @@ func (w *waits) add(queue string, info *asynq.QueueInfo) {
 }
 
 func (w *waits) pending() figure {
-	f := figure{Name: "Pending", Value: show.Number(int64(w.tasks)), Note: "tasks that could run now"}
+	f := figure{Name: "Pending", Value: show.Number(int64(w.tasks)), Note: "ready to run"}
 	if w.paused > 0 {
-		f.Note = "tasks, of which " + show.Number(int64(w.paused)) + " in paused queues"
+		f.Note = show.Number(int64(w.paused)) + " of them in paused queues"
 	}
 	return f
 }
 
 func (w *waits) latency() figure {
-	f := figure{Name: "Latency", Value: show.Duration(w.oldest), Note: "wait of the oldest of them"}
+	f := figure{Name: "Latency", Value: show.Duration(w.oldest), Note: "age of the oldest pending task"}
 	if w.queue != "" {
-		f.Note, f.Queue = "wait of the oldest, in", w.queue
+		f.Note, f.Queue = "oldest pending task in", w.queue
 	}
 	if w.queues > 0 {
-		f.But = "without " + show.Plural(int64(w.queues), "paused queue")
+		f.But = "excluding " + show.Plural(int64(w.queues), "paused queue")
 	}
 	return f
 }

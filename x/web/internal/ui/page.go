@@ -14,25 +14,26 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
-// view is what a page has to say.
+// view is the content of a page.
 type view struct {
-	Template string // name of the file of templates that defines "main"
+	Template string // name of the template file that defines "main"
 	Title    string
-	Nav      string // path of the entry of the menu that it belongs to
+	Nav      string // path of the page's menu entry
 	Body     any
-	Status   int  // 200 unless set
-	Still    bool // the page is not asked for again when there is a new snapshot
+	Status   int  // the default is 200
+	Still    bool // the page is not reloaded after snapshots
 }
 
-// page is what a template is given.
+// page is the data of a template.
 type page struct {
 	view
 	Now      time.Time
 	Snapshot *poll.Snapshot
 	Self     string // the URL of this page
-	Theme    string // light, dark, or empty: as the system
+	Theme    string // light, dark, or empty for the system's
 	Settings settings
 	Flash    *flash
 	User     access.User
@@ -40,10 +41,13 @@ type page struct {
 	gate     Gate
 }
 
-// Can tells whether who asks may do something.
+// Can reports whether the user has a permission.
 func (p *page) Can(verb access.Verb) bool { return p.gate.Can(p.r, verb) }
 
-// Troubles is how many verdicts there are of things that need somebody.
+// SignInHint returns how to sign in, for users who may only view because they have not signed in.
+func (p *page) SignInHint() string { return access.SignInHint(p.r.Context()) }
+
+// Troubles returns the number of verdicts that require attention.
 func (p *page) Troubles() int {
 	n := 0
 	for _, v := range p.Snapshot.Health {
@@ -54,14 +58,14 @@ func (p *page) Troubles() int {
 	return n
 }
 
-// page makes a handler of what tells the contents of a page.
-func (u *UI) page(tell func(*http.Request) (*view, error)) http.HandlerFunc {
+// page returns a handler that renders the view that content returns.
+func (u *UI) page(content func(*http.Request) (*view, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !u.Gate.Allow(w, r, u.looks(r)) {
+		if !u.Gate.Allow(w, r, u.viewAction(r)) {
 			return
 		}
 		r = restored(r)
-		v, err := tell(r)
+		v, err := content(r)
 		if err != nil {
 			v = u.failure(r, err)
 		}
@@ -69,8 +73,8 @@ func (u *UI) page(tell func(*http.Request) (*view, error)) http.HandlerFunc {
 	}
 }
 
-// change makes a handler of what carries out a form. A view without an error is a question to be answered before it is done, or the form
-// again, with what is wrong in it; with neither, the request has been answered.
+// change returns a handler of a form. If do returns a view without an error, the view is a
+// confirmation or the form with its errors. If it returns neither, it has answered the request.
 func (u *UI) change(do func(http.ResponseWriter, *http.Request) (*view, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil {
@@ -88,7 +92,8 @@ func (u *UI) change(do func(http.ResponseWriter, *http.Request) (*view, error)) 
 	}
 }
 
-// render answers with a page. It is made in memory first, so that a mistake in a template is not half a page.
+// render writes a page. It renders into memory first, so that a template error does not leave half
+// a page.
 func (u *UI) render(w http.ResponseWriter, r *http.Request, v *view) {
 	p := &page{
 		view: *v, Now: u.now(), Snapshot: u.Poller.Latest(), Self: u.self(r), Theme: theme(r), Settings: settingsOf(r), Flash: takeFlash(w, r, u.Root),
@@ -100,16 +105,16 @@ func (u *UI) render(w http.ResponseWriter, r *http.Request, v *view) {
 		pages = u.exact
 	}
 	if err := pages.execute(&b, v.Template, p); err != nil {
-		u.Logger.ErrorContext(r.Context(), "web: a page cannot be shown", "page", v.Template, "error", err)
-		http.Error(w, "This page cannot be shown: the server's log says why.", http.StatusInternalServerError)
+		u.Logger.ErrorContext(r.Context(), "web: render page", "page", v.Template, "error", err)
+		http.Error(w, "This page could not be rendered. See the server's log.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(cmp.Or(v.Status, http.StatusOK))
-	_, _ = w.Write(b.Bytes()) // the browser has gone, if anything
+	_, _ = w.Write(b.Bytes()) // fails only if the client has disconnected
 }
 
-// self is the URL under which a page is asked for again: that of its GET, without what would be a change.
+// self returns the URL for reloading a page: its GET, without parameters that cause changes.
 func (u *UI) self(r *http.Request) string {
 	self := u.Root + r.URL.EscapedPath()
 	if r.Method == http.MethodGet && r.URL.RawQuery != "" {
@@ -118,7 +123,7 @@ func (u *UI) self(r *http.Request) string {
 	return self
 }
 
-// httpError is an error that a page tells to who asked, with a status.
+// httpError is an error with a status, whose text is shown to the user.
 type httpError struct {
 	status int
 	text   string
@@ -134,16 +139,16 @@ func invalid(format string, args ...any) error {
 	return &httpError{http.StatusUnprocessableEntity, fmt.Sprintf(format, args...)}
 }
 
-// badForm tells of a form that cannot be read.
+// badForm returns the error of a form that could not be parsed.
 func badForm(err error) error {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		return &httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf("The form is larger than %d bytes, which is all that this server takes.", large.Limit)}
+		return &httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf("The form is larger than the limit of %d bytes.", large.Limit)}
 	}
-	return &httpError{http.StatusBadRequest, "The form cannot be read: " + err.Error() + "."}
+	return &httpError{http.StatusBadRequest, "The form could not be read: " + err.Error() + "."}
 }
 
-// failure is the page that tells of an error.
+// failure returns the page of an error.
 func (u *UI) failure(r *http.Request, err error) *view {
 	var known *httpError
 	var status int
@@ -153,18 +158,18 @@ func (u *UI) failure(r *http.Request, err error) *view {
 	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrSchedulerEntryNotFound):
 		status = http.StatusNotFound
 	case r.Context().Err() != nil:
-		status = 499 // nobody reads it
+		status = 499 // the client has disconnected
 	default:
 		status = http.StatusBadGateway
-		u.Logger.WarnContext(r.Context(), "web: Redis could not be asked", "path", r.URL.Path, "error", err)
+		u.Logger.WarnContext(r.Context(), "web: request failed", "path", r.URL.Path, "error", err)
 	}
-	title := cmp.Or(http.StatusText(status), "Ended")
+	title, text := cmp.Or(http.StatusText(status), "Canceled"), err.Error()
 	if status == http.StatusBadGateway {
-		title = "Redis does not answer" // nobody sees a gateway
+		title, text = "Could not load the page", show.RedisError(err) // "Gateway Timeout" would mislead: there is no gateway
 	}
 	return &view{
 		Template: "error", Title: title, Status: status, Still: true,
-		Body: failureBody{Status: status, Title: title, Text: sentence(err.Error())},
+		Body: failureBody{Status: status, Title: title, Text: sentence(text)},
 	}
 }
 
@@ -174,9 +179,12 @@ type failureBody struct {
 	Text   string
 }
 
-// sentence makes a sentence of an error's text.
+// sentence formats the text of an error as a sentence, without a status code such as NOT_FOUND.
 func sentence(s string) string {
 	s = strings.TrimPrefix(s, "asynq: ")
+	if code, rest, ok := strings.Cut(s, ": "); ok && strings.Contains(code, "_") && code == strings.ToUpper(code) {
+		s = rest
+	}
 	if s == "" {
 		return s
 	}
@@ -187,7 +195,8 @@ func sentence(s string) string {
 	return s
 }
 
-// link is the URL of a page: a path and pairs of a parameter's name and value, of which empty ones are left out.
+// link returns the URL of a page: its path with pairs of parameter names and values. Empty values
+// are omitted.
 func (u *UI) link(path string, pairs ...any) (string, error) {
 	if len(pairs)%2 != 0 {
 		return "", fmt.Errorf("link %s: a parameter has no value", path)
@@ -204,7 +213,7 @@ func (u *UI) link(path string, pairs ...any) (string, error) {
 	return u.Root + path, nil
 }
 
-// to sends the browser to a page.
+// to redirects the browser to a page.
 func (u *UI) to(w http.ResponseWriter, r *http.Request, path string, pairs ...any) (*view, error) {
 	target, err := u.link(path, pairs...)
 	if err != nil {
@@ -214,13 +223,13 @@ func (u *UI) to(w http.ResponseWriter, r *http.Request, path string, pairs ...an
 	return nil, nil
 }
 
-// templates are the parsed pages, by name.
+// templates are the parsed pages by name.
 type templates map[string]*template.Template
 
 func (t templates) execute(b *bytes.Buffer, name string, p *page) error {
 	page, ok := t[name]
 	if !ok {
-		return fmt.Errorf("there is no template %s", name)
+		return fmt.Errorf("unknown template %s", name)
 	}
 	return page.ExecuteTemplate(b, "layout", p)
 }

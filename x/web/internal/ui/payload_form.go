@@ -12,24 +12,25 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
-// payloadForm is a payload as it is typed.
+// payloadForm is a payload in a form.
 type payloadForm struct {
 	Text     string
 	Encoding string // json, text or base64
 	Wrong    string
 }
 
-// The encodings of a payload that is typed.
+// The encodings of a payload in a form.
 const (
 	asJSON   = "json"
 	asText   = "text"
 	asBase64 = "base64"
 )
 
-// mostEdited is the largest payload that is put into a form.
+// mostEdited is the maximum size of a payload in a form.
 const mostEdited = 1 << 20
 
-// payloadFormOf puts bytes into a form, from which they come back as they were.
+// payloadFormOf returns the form of a payload. Submitting the form unchanged returns the same
+// bytes.
 func payloadFormOf(data []byte) payloadForm {
 	switch {
 	case !fitsField(data):
@@ -41,7 +42,8 @@ func payloadFormOf(data []byte) payloadForm {
 	}
 }
 
-// fitsField reports whether a browser sends a text back as it was: it changes line ends and what is no text.
+// fitsField reports whether a browser returns a text unchanged. Browsers change line ends and
+// invalid UTF-8.
 func fitsField(data []byte) bool {
 	if !utf8.Valid(data) {
 		return false
@@ -54,7 +56,8 @@ func fitsField(data []byte) bool {
 	return true
 }
 
-// bytes are those that were typed. A browser sends line ends as \r\n.
+// bytes returns the payload. Browsers send line ends as \\r\
+// .
 func (f *payloadForm) bytes() ([]byte, error) {
 	text := strings.ReplaceAll(f.Text, "\r\n", "\n")
 	switch f.Encoding {
@@ -71,15 +74,15 @@ func (f *payloadForm) bytes() ([]byte, error) {
 	case asBase64:
 		data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
 		if err != nil {
-			return nil, errors.New("this is not base64 of the standard alphabet, with its padding")
+			return nil, errors.New("not valid base64 (standard alphabet, with padding)")
 		}
 		return data, nil
 	default:
-		return nil, fmt.Errorf("there is no encoding %q: choose JSON, text or base64", show.Clip(f.Encoding, 40))
+		return nil, fmt.Errorf("unknown encoding %q: choose JSON, text or base64", show.Clip(f.Encoding, 40))
 	}
 }
 
-// checkJSON says where JSON is wrong.
+// checkJSON returns an error with the position of a JSON syntax error.
 func checkJSON(data []byte) error {
 	var v json.RawMessage
 	err := json.Unmarshal(data, &v)
@@ -88,15 +91,15 @@ func checkJSON(data []byte) error {
 		before := data[:min(int(syntax.Offset), len(data))]
 		line := bytes.Count(before, []byte("\n")) + 1
 		column := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
-		return fmt.Errorf("this is not JSON, at line %d, character %d: %s", line, max(column, 1), show.Visible(syntax.Error()))
+		return fmt.Errorf("not valid JSON at line %d, character %d: %s", line, max(column, 1), show.Visible(syntax.Error()))
 	}
 	if err != nil {
-		return fmt.Errorf("this is not JSON: %w", err)
+		return fmt.Errorf("not valid JSON: %w", err)
 	}
 	return nil
 }
 
-// tidy writes JSON over lines, or without any white space. What is no JSON stays, and is told.
+// tidy indents or compacts JSON. Invalid JSON is left unchanged and reported.
 func (f *payloadForm) tidy(how string) {
 	data, err := f.bytes()
 	if err == nil {

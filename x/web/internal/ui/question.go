@@ -2,27 +2,31 @@ package ui
 
 import "net/http"
 
-// question is what is asked before something is done to many tasks, or cannot be undone. Without scripts it is a page, with them it stands in a
-// dialog; either way it is a form, and its answer the field confirm.
+// question is the confirmation of a change of many tasks or of a change that cannot be undone.
+// Without scripts it is a page, with scripts a dialog. In both cases it is a form with the field
+// confirm.
 type question struct {
 	Title  string
 	Text   []string
-	Action string  // path that the form is sent to
-	Fields []field // what is sent with it
-	Type   string  // what must be typed to go on; empty: nothing
-	Button string  // empty: there is nothing to do, and the text says why
-	Harm   bool    // what the button does destroys something
-	Wrong  string  // what is wrong with the answer before
+	Action string  // path of the form
+	Fields []field // hidden fields
+	Type   string  // the text that the user must type; may be empty
+	Button string  // empty: there is nothing to confirm; Text explains why
+	Bar    string  // the reason why the button is disabled; may be empty
+	Check  string  // label of a checkbox that the user must tick; may be empty
+	Ticked field   // the field of the ticked checkbox
+	Harm   bool    // the change is destructive
+	Wrong  string  // error of the previous answer
 	Back   string
 }
 
 type field struct{ Name, Value string }
 
-// ask is the page of a question.
+// ask returns the page of a question.
 func (u *UI) ask(r *http.Request, q question) (*view, error) {
 	status := http.StatusOK
 	if answer := r.PostForm.Get("confirm"); answer != "" {
-		q.Wrong = "That is not it: nothing was done."
+		q.Wrong = "The text does not match. Nothing was changed."
 		status = http.StatusUnprocessableEntity
 	}
 	if q.Back == "" {

@@ -25,7 +25,7 @@ func (u *UI) queue(r *http.Request) (*view, error) {
 	name := r.URL.Query().Get("queue")
 	row, ok := u.row(name)
 	if !ok {
-		return nil, notFound("There is no queue %q. A queue comes into being with its first task.", name)
+		return nil, notFound("There is no queue %q. A queue is created by its first task.", name)
 	}
 	body := queueBody{Row: row}
 	for _, v := range u.Poller.Latest().Health {
@@ -41,7 +41,7 @@ func (u *UI) queue(r *http.Request) (*view, error) {
 	return &view{Template: "queue", Title: name, Nav: "/queues", Body: body}, nil
 }
 
-// row finds a queue in the latest snapshot.
+// row returns a queue of the latest snapshot.
 func (u *UI) row(name string) (queueRow, bool) {
 	for _, q := range u.Poller.Latest().Queues {
 		if q.Name == name {
@@ -51,7 +51,7 @@ func (u *UI) row(name string) (queueRow, bool) {
 	return queueRow{}, false
 }
 
-// fillQueue tells all that can only be told of a queue that could be looked at.
+// fillQueue fills in everything that requires a readable queue.
 func (u *UI) fillQueue(r *http.Request, body *queueBody) error {
 	inspector, cancel := u.inspector(r)
 	defer cancel()
@@ -59,7 +59,7 @@ func (u *UI) fillQueue(r *http.Request, body *queueBody) error {
 	if err != nil {
 		return err
 	}
-	for len(days) > 7 && days[len(days)-1].Processed == 0 { // from before there was anything
+	for len(days) > 7 && days[len(days)-1].Processed == 0 { // days before the first task
 		days = days[:len(days)-1]
 	}
 	body.Days = days
@@ -71,8 +71,8 @@ func (u *UI) fillQueue(r *http.Request, body *queueBody) error {
 	body.Figures = []figure{
 		{Name: "Processed", Value: show.PerSecond(rate.Processed), Unit: "/s", Note: show.Number(int64(info.Processed)) + " today", Spark: spark("processed", lines.Values[poll.Processed])},
 		{Name: "Failed", Value: show.PerSecond(rate.Failed), Unit: "/s", Note: show.Number(int64(info.Failed)) + " today, " + show.Percent(float64(info.Failed), float64(info.Processed)), Spark: spark("failed", lines.Values[poll.Failed])},
-		{Name: "Latency", Value: show.Duration(info.Latency), Note: "wait of the oldest pending task", Spark: spark("latency", lines.Values[poll.Latency])},
-		{Name: "Memory", Value: show.Bytes(info.MemoryUsage), Note: "estimated from a few tasks"},
+		{Name: "Latency", Value: show.Duration(info.Latency), Note: "age of the oldest pending task", Spark: spark("latency", lines.Values[poll.Latency])},
+		{Name: "Memory", Value: show.Bytes(info.MemoryUsage), Note: "estimated from a sample"},
 	}
 	body.Span = u.spanOf(r)
 	body.Charts, err = u.charts(body.Row.Name, body.Span)
@@ -87,12 +87,12 @@ func (u *UI) changeQueue(w http.ResponseWriter, r *http.Request) (*view, error) 
 		call func(*asynq.Inspector) error
 		said string
 	}{
-		"pause":  {access.QueuePause, func(i *asynq.Inspector) error { return i.PauseQueue(name) }, "No tasks of the queue are taken now. Those that are being processed go on."},
-		"resume": {access.QueueResume, func(i *asynq.Inspector) error { return i.UnpauseQueue(name) }, "Tasks of the queue are taken again."},
-		"delete": {access.QueueDelete, func(i *asynq.Inspector) error { return i.DeleteQueue(name, true) }, "The queue is deleted, with its tasks."},
+		"pause":  {access.QueuePause, func(i *asynq.Inspector) error { return i.PauseQueue(name) }, "Queue paused. Its active tasks continue."},
+		"resume": {access.QueueResume, func(i *asynq.Inspector) error { return i.UnpauseQueue(name) }, "Queue resumed."},
+		"delete": {access.QueueDelete, func(i *asynq.Inspector) error { return i.DeleteQueue(name, true) }, "Queue and tasks deleted."},
 	}[r.PostForm.Get("do")]
 	if !ok {
-		return nil, invalid("A queue can be paused, resumed or deleted, but not %q.", r.PostForm.Get("do"))
+		return nil, invalid("Unknown action %q: a queue can be paused, resumed or deleted.", r.PostForm.Get("do"))
 	}
 	action := access.Action{Verb: do.verb, Queue: name}
 	if !u.Gate.Allow(w, r, action) {
@@ -121,20 +121,37 @@ func (u *UI) changeQueue(w http.ResponseWriter, r *http.Request) (*view, error) 
 }
 
 func (u *UI) askDeleteQueue(r *http.Request, name string) (*view, error) {
-	row, ok := u.row(name)
-	if !ok {
+	inspector, cancel := u.inspector(r)
+	defer cancel()
+	info, err := inspector.WithMemorySamples(0).GetQueueInfo(name)
+	switch {
+	case errors.Is(err, asynq.ErrQueueNotFound):
 		return nil, notFound("There is no queue %q.", name)
+	case err != nil:
+		return nil, err
 	}
 	q := question{
-		Title: "Delete the queue " + name + "?", Button: "Delete the queue", Action: "/queue", Type: typed(name), Harm: true,
+		Title: "Delete queue " + name + "?", Button: "Delete queue", Action: "/queue", Type: typed(name), Harm: true,
 		Fields: []field{{"queue", name}, {"do", "delete"}},
-		Text:   []string{"All its tasks, results and statistics go with it, and cannot be brought back. Clients that still enqueue to it begin it anew."},
+		Text: []string{
+			"This deletes " + show.Plural(int64(info.Size), "task") + ", all results and the statistics of the queue. This cannot be undone. The queue is recreated when a client enqueues to it.",
+		},
 	}
-	if row.Info != nil {
-		q.Text = append(q.Text, "It holds "+show.Plural(int64(row.Info.Size+row.Info.Completed), "task")+" now.")
-		if row.Info.Active > 0 {
-			q.Text = append(q.Text, "Of these "+show.Number(int64(row.Info.Active))+" are being processed: a queue can only be deleted when none is. Pause it, and wait.")
-		}
+	if info.Active > 0 {
+		q.Bar = activeBar(info.Active)
 	}
 	return u.ask(r, q)
+}
+
+// are returns "is" or "are".
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// activeBar explains why a queue with active tasks cannot be deleted.
+func activeBar(n int) string {
+	return show.Plural(int64(n), "task") + " " + are(n) + " active. Pause the queue, and delete it when no task is active."
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
-// queueRow is a queue as tables show it.
+// queueRow is a queue in a table.
 type queueRow struct {
 	Name   string
-	Error  string // it could not be looked at
+	Error  string // the queue could not be read
 	Paused bool
 	Info   *asynq.QueueInfo
 	Counts []count
@@ -25,9 +26,9 @@ func rowOf(q poll.Queue) queueRow {
 	row := queueRow{Name: q.Name, Info: q.Info, Rate: q.Rate}
 	switch {
 	case q.Err != nil:
-		row.Error = sentence(q.Err.Error())
+		row.Error = sentence("Could not read the queue: " + show.Cause(q.Err))
 	case q.Info == nil:
-		row.Error = "Nothing is known of it yet."
+		row.Error = "No data yet."
 	default:
 		row.Paused = q.Info.Paused
 		row.Counts = counts(q.Info)
@@ -35,19 +36,19 @@ func rowOf(q poll.Queue) queueRow {
 	return row
 }
 
-// queueTable is a table of queues, and how it is sorted.
+// queueTable is a table of queues with its order.
 type queueTable struct {
 	Rows    []queueRow
 	Columns []heading
 }
 
-// queueOrders are the columns that queues can be sorted by: by name from a on, and by numbers from the largest on.
+// queueOrders are the columns that queues can be sorted by: names ascending, numbers descending.
 var queueOrders = []struct {
 	key, title, class string
-	value             func(queueRow) float64 // nil: the name; not called for queues of which nothing is known
+	value             func(queueRow) float64 // nil: the name; not called for queues that could not be read
 }{
 	{"queue", "Queue", "", nil},
-	{"size", "Tasks by state", "wide", func(r queueRow) float64 { return float64(r.Info.Size + r.Info.Completed) }},
+	{"size", "Tasks by state", "wide", func(r queueRow) float64 { return float64(r.Info.Size) }},
 	{"pending", "Pending", "n", func(r queueRow) float64 { return float64(r.Info.Pending) }},
 	{"active", "Active", "n", func(r queueRow) float64 { return float64(r.Info.Active) }},
 	{"scheduled", "Scheduled", "n", func(r queueRow) float64 { return float64(r.Info.Scheduled) }},
@@ -59,7 +60,7 @@ var queueOrders = []struct {
 	{"memory", "Memory", "n", func(r queueRow) float64 { return float64(r.Info.MemoryUsage) }},
 }
 
-// plainTable is a table whose order is not up to who looks.
+// plainTable returns a table that users cannot sort.
 func plainTable(rows []queueRow) queueTable {
 	t := queueTable{Rows: rows}
 	for _, o := range queueOrders {
@@ -68,12 +69,12 @@ func plainTable(rows []queueRow) queueTable {
 	return t
 }
 
-// sortedTable sorts the rows, which are sorted by name, as the parameters sort and desc of the page say.
+// sortedTable sorts rows, which are in the order of names, as the parameters sort and desc specify.
 func (u *UI) sortedTable(rows []queueRow, query url.Values) (queueTable, error) {
 	t := queueTable{Rows: rows}
 	by, desc := query.Get("sort"), query.Get("desc") != ""
 	for _, o := range queueOrders {
-		down := o.value != nil // what a first click on the heading does
+		down := o.value != nil // the first click on the heading
 		c := heading{Name: o.title, Class: o.class}
 		if o.key == by || by == "" && o.key == "queue" {
 			c.Sorted, down = "ascending", !desc
@@ -95,7 +96,8 @@ func (u *UI) sortedTable(rows []queueRow, query url.Values) (queueTable, error) 
 	return t, nil
 }
 
-// sortQueues sorts by a number; nil: by name. Queues of which nothing is known are first: somebody must look at them.
+// sortQueues sorts by a number, or by name if value is nil. Queues that could not be read come
+// first.
 func sortQueues(rows []queueRow, value func(queueRow) float64, desc bool) {
 	slices.SortStableFunc(rows, func(a, b queueRow) int {
 		c := cmp.Compare(a.Name, b.Name)
@@ -107,7 +109,7 @@ func sortQueues(rows []queueRow, value func(queueRow) float64, desc bool) {
 			if n := cmp.Compare(value(a), value(b)); n != 0 {
 				c = n
 			} else if desc {
-				c = -c // equal numbers: by name from a on, either way
+				c = -c // equal numbers are in the order of names
 			}
 		}
 		if desc {
@@ -117,7 +119,7 @@ func sortQueues(rows []queueRow, value func(queueRow) float64, desc bool) {
 	})
 }
 
-// dayBar is how much of a day's attempts failed, on a scale up to the most of a day.
+// dayBar returns a bar with the processed and failed attempts of a day, scaled to the busiest day.
 func dayBar(processed, failed, most int) template.HTML {
 	const width = 240.0
 	scale := width / float64(max(most, 1))

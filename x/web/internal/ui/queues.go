@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// mostQueues is how many queues a page of the list has.
+// mostQueues is the number of queues per page.
 const mostQueues = 200
 
 type queuesBody struct {
 	Filter        string
-	Trouble       bool // only queues that a verdict is about
+	Trouble       bool // only queues with a verdict
 	Table         queueTable
-	Count         int // queues that match, on all pages
-	First, Last   int // of these, those that are shown
+	Count         int // matching queues on all pages
+	First, Last   int // the range on this page
 	Before, After string
 	States        []string
 }
 
-// queues is the list of all queues.
+// queues is the page with all queues.
 func (u *UI) queues(r *http.Request) (*view, error) {
 	query := r.URL.Query()
 	body := queuesBody{Filter: query.Get("name"), Trouble: query.Get("trouble") != "", States: stateNames}
@@ -39,7 +39,7 @@ func (u *UI) queues(r *http.Request) (*view, error) {
 	if body.Table, err = u.sortedTable(rows, query); err != nil {
 		return nil, err
 	}
-	page, _ := strconv.Atoi(query.Get("page")) // none, or no number: the first
+	page, _ := strconv.Atoi(query.Get("page")) // if missing or invalid: the first page
 	page = min(max(page, 1), max(1, (len(rows)+mostQueues-1)/mostQueues))
 	from, to := (page-1)*mostQueues, min(page*mostQueues, len(rows))
 	body.Table.Rows, body.First, body.Last = rows[from:to], from+1, to

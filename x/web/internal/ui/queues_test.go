@@ -57,7 +57,7 @@ func TestQueuesSorted(t *testing.T) {
 	if got := queueNames(page); got != "broken b" || !page.leads("/queues", "sort", "pending", "name", "b") || !page.leads("/queues", "sort", "latency", "desc", "1", "name", "b") {
 		t.Errorf("found %s; or a heading loses what is looked for", got)
 	}
-	if got := s.get("/queues", "name", "none").text("main"); !strings.Contains(got, "No queue has that in its name") {
+	if got := s.get("/queues", "name", "none").text("main"); !strings.Contains(got, "No queue matches") {
 		t.Errorf("nothing found: %s", got)
 	}
 	s.get("/")
@@ -122,12 +122,13 @@ func TestOverviewShowsTheWorstVerdicts(t *testing.T) {
 		t.Errorf("a queue with no trouble: %s", a.text("main"))
 	}
 	s.poller.snapshot.Health = nil
-	if a = s.get("/queues", "trouble", "yes"); !strings.Contains(a.text("main"), "Nothing is wrong") {
+	if a = s.get("/queues", "trouble", "yes"); !strings.Contains(a.text("main"), "No queue has problems") {
 		t.Errorf("without trouble: %s", a.text("main"))
 	}
 }
 
-// Whoever is on call wants to know how long tasks wait that ought to run: a paused queue does not rule that, one without a server does.
+// The latency on the overview excludes paused queues, whose tasks wait intentionally, and includes
+// queues without servers.
 func TestOverviewLatency(t *testing.T) {
 	s := newSite(t)
 	for _, tc := range []struct {
@@ -135,19 +136,19 @@ func TestOverviewLatency(t *testing.T) {
 		want   []string
 		leads  string
 	}{
-		{[]poll.Queue{{Name: "mail", Info: &asynq.QueueInfo{}}}, []string{"0 tasks that could run now", "0s wait of the oldest of them"}, ""},
+		{[]poll.Queue{{Name: "mail", Info: &asynq.QueueInfo{}}}, []string{"0 ready to run", "0s age of the oldest pending task"}, ""},
 		{[]poll.Queue{
 			{Name: "mail", Info: &asynq.QueueInfo{Pending: 2, Latency: 3 * time.Second}},
 			{Name: "paused", Info: &asynq.QueueInfo{Pending: 40, Latency: time.Hour, Paused: true}},
 			{Name: "empty", Info: &asynq.QueueInfo{Paused: true}},
-		}, []string{"42 tasks, of which 40 in paused queues", "3.0s wait of the oldest, in mail , without 1 paused queue"}, "mail"},
+		}, []string{"42 40 of them in paused queues", "3.0s oldest pending task in mail , excluding 1 paused queue"}, "mail"},
 		{[]poll.Queue{
 			{Name: "paused", Info: &asynq.QueueInfo{Pending: 1, Latency: time.Hour, Paused: true}},
-		}, []string{"1 tasks, of which 1 in paused queues", "0s wait of the oldest of them, without 1 paused queue"}, ""},
+		}, []string{"1 1 of them in paused queues", "0s age of the oldest pending task, excluding 1 paused queue"}, ""},
 		{[]poll.Queue{
 			{Name: "mail", Info: &asynq.QueueInfo{Pending: 2, Latency: 3 * time.Second}},
 			{Name: "unserved", Info: &asynq.QueueInfo{Pending: 1, Latency: time.Hour}},
-		}, []string{"3 tasks that could run now", "in unserved"}, "unserved"},
+		}, []string{"3 ready to run", "in unserved"}, "unserved"},
 	} {
 		s.poller.snapshot.Queues = tc.queues
 		a := s.get("/")
@@ -164,7 +165,7 @@ func TestOverviewLatency(t *testing.T) {
 	}
 }
 
-// A name is a title as far as a title goes; all of it can be unfolded, and no verdict is full of it.
+// Titles clip long names, with the full name in a fold. Verdicts clip them as well.
 func TestLongQueueName(t *testing.T) {
 	s := newSite(t)
 	long := strings.Repeat("long-", 40) + "end"

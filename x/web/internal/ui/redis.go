@@ -16,23 +16,23 @@ import (
 )
 
 type redisBody struct {
-	Known    bool // Redis told of itself
+	Known    bool // INFO is available
 	Redis    poll.Redis
 	Verdicts []poll.Verdict
 	Figures  []figure
-	Memory   template.HTML // how full it is; empty: it has no limit
+	Memory   template.HTML // empty: no memory limit
 	Charts   []chart
 	Span     spanChoice
 	Facts    []fact
-	Error    string // the details cannot be asked for
+	Error    string // error of the details
 	Details  *poll.Details
 	Nodes    []nodeRow
 }
 
-// fact is a line of what is told of something.
+// fact is a row of a list of properties.
 type fact struct{ Name, Value, Note, Class string }
 
-// nodeRow is one Redis server of several.
+// nodeRow is one of several Redis servers.
 type nodeRow struct {
 	Addr, Role, Error, Version string
 	Memory, MaxMemory, Keys    int64
@@ -41,7 +41,8 @@ type nodeRow struct {
 	Uptime                     time.Duration
 }
 
-// detailsShown keeps what Redis told of itself for tabs that only watch: these bring it up to date every detailsAge, however many there are.
+// detailsShown caches details for background reloads: they are refreshed every detailsAge,
+// regardless of the number of tabs.
 type detailsShown struct {
 	mu   sync.Mutex
 	last *poll.Details
@@ -49,7 +50,8 @@ type detailsShown struct {
 
 const detailsAge = 15 * time.Second
 
-// redisDetails are new ones for who opens the page, and may be a few seconds old for a tab that asks by itself.
+// redisDetails returns new details when a user opens the page, and cached ones for a background
+// reload.
 func (u *UI) redisDetails(r *http.Request) (*poll.Details, error) {
 	d := &u.details
 	d.mu.Lock()
@@ -70,7 +72,7 @@ func (u *UI) redisDetails(r *http.Request) (*poll.Details, error) {
 	return details, nil
 }
 
-// redis is the page of Redis itself.
+// redis is the page of Redis.
 func (u *UI) redis(r *http.Request) (*view, error) {
 	s := u.Poller.Latest()
 	body := redisBody{Redis: s.Redis, Known: s.Redis.Version != "" || s.Redis.Memory > 0, Span: u.spanOf(r)}
@@ -81,7 +83,7 @@ func (u *UI) redis(r *http.Request) (*view, error) {
 	}
 	details, err := u.redisDetails(r)
 	if err != nil {
-		body.Error = sentence(err.Error())
+		body.Error = sentence(show.RedisError(err))
 		details = new(poll.Details)
 	}
 	body.Details = details
@@ -102,7 +104,7 @@ func (u *UI) redis(r *http.Request) (*view, error) {
 	return &view{Template: "redis", Title: "Redis", Nav: "/redis", Body: body}, err
 }
 
-// nodeFields are the lines of INFO of all masters.
+// nodeFields are the INFO fields of all masters.
 type nodeFields []map[string]string
 
 func fieldsOf(d *poll.Details) nodeFields {
@@ -122,7 +124,7 @@ func fieldsOf(d *poll.Details) nodeFields {
 	return all
 }
 
-// sum adds a number of all nodes up; false if none tells it.
+// sum adds up a number over all nodes. It returns false if no node has it.
 func (f nodeFields) sum(name string) (float64, bool) {
 	sum, known := 0.0, false
 	for _, fields := range f {
@@ -134,7 +136,7 @@ func (f nodeFields) sum(name string) (float64, bool) {
 	return sum, known
 }
 
-// each is what the nodes tell, once if they agree.
+// each returns the distinct values of all nodes.
 func (f nodeFields) each(name string) string {
 	var values []string
 	for _, fields := range f {
@@ -146,23 +148,23 @@ func (f nodeFields) each(name string) string {
 }
 
 func redisFigures(r poll.Redis, lines poll.Series) []figure {
-	memory := figure{Name: "Memory", Value: show.Bytes(r.Memory), Note: "no limit is set", Spark: spark("latency", lines.Values[poll.RedisMemory])}
+	memory := figure{Name: "Memory", Value: show.Bytes(r.Memory), Note: "no maxmemory limit", Spark: spark("latency", lines.Values[poll.RedisMemory])}
 	if r.MaxMemory > 0 {
 		memory.Note = show.Percent(float64(r.Memory), float64(r.MaxMemory)) + " of " + show.Bytes(r.MaxMemory)
 	}
-	commands := figure{Name: "Commands", Value: show.PerSecond(r.OpsPerSecond), Unit: "/s", Note: "those inside of scripts too", Spark: spark("pending", lines.Values[poll.RedisOps])}
-	if r.Version == "" && r.Memory == 0 { // an embedded one does not tell
-		memory.Value, memory.Note, commands.Value, commands.Unit, commands.Note = "–", "it does not tell", "–", "", "it does not tell"
+	commands := figure{Name: "Commands", Value: show.PerSecond(r.OpsPerSecond), Unit: "/s", Note: "including commands in scripts", Spark: spark("pending", lines.Values[poll.RedisOps])}
+	if r.Version == "" && r.Memory == 0 { // not reported by an embedded Redis
+		memory.Value, memory.Note, commands.Value, commands.Unit, commands.Note = "–", "not reported", "–", "", "not reported"
 	}
 	return []figure{
 		memory,
 		commands,
-		{Name: "Clients", Value: show.Number(int64(r.Clients)), Note: show.Number(int64(r.BlockedClients)) + " in a blocking call"},
+		{Name: "Clients", Value: show.Number(int64(r.Clients)), Note: show.Number(int64(r.BlockedClients)) + " blocked"},
 		{Name: "Keys", Value: show.Number(r.Keys), Note: "in the database of the queues"},
 	}
 }
 
-// redisFacts are what one should know of the Redis that keeps tasks.
+// redisFacts returns the properties of Redis that matter for queues.
 func redisFacts(r poll.Redis, f nodeFields, now time.Time) []fact {
 	var facts []fact
 	add := func(name, value, note, class string) {
@@ -171,30 +173,30 @@ func redisFacts(r poll.Redis, f nodeFields, now time.Time) []fact {
 		}
 	}
 	version := r.Version
-	if server := f.each("server_name"); server != "" { // Valkey tells a version of Redis too
+	if server := f.each("server_name"); server != "" { // Valkey also reports a Redis version
 		version = strings.TrimSpace(server + " " + f.each(server+"_version"))
 	}
 	add("Version", version, r.Mode, "")
 	if r.Uptime > 0 {
-		add("Up for", show.Duration(r.Uptime), "", "")
+		add("Uptime", show.Duration(r.Uptime), "", "")
 	}
 	if r.MaxMemoryPolicy != "" {
-		note, class := "a full Redis refuses new tasks and loses none", ""
+		note, class := "a full Redis rejects new tasks and loses none", ""
 		if r.MaxMemoryPolicy != "noeviction" {
-			note, class = "a full Redis may drop what queues need: set noeviction", "wrong"
+			note, class = "a full Redis may evict data of queues: set noeviction", "wrong"
 		}
-		add("When full", r.MaxMemoryPolicy, note, class)
+		add("Eviction policy", r.MaxMemoryPolicy, note, class)
 	}
 	if r.MemoryPeak > 0 {
-		add("Peak of memory", show.Bytes(r.MemoryPeak), "since Redis started", "")
+		add("Peak memory", show.Bytes(r.MemoryPeak), "since Redis started", "")
 	}
 	if rss, ok := f.sum("used_memory_rss"); ok && r.Memory > 0 {
-		add("Fragmentation", strconv.FormatFloat(rss/float64(r.Memory), 'f', 2, 64), show.Bytes(int64(rss))+" taken from the system", "")
+		add("Fragmentation", strconv.FormatFloat(rss/float64(r.Memory), 'f', 2, 64), show.Bytes(int64(rss))+" allocated by the system", "")
 	}
 	hits, ok := f.sum("keyspace_hits")
 	misses, _ := f.sum("keyspace_misses")
 	if ok && hits+misses > 0 {
-		add("Hit rate", show.Percent(hits, hits+misses), "of look-ups of keys since Redis started", "")
+		add("Hit rate", show.Percent(hits, hits+misses), "of key lookups since Redis started", "")
 	}
 	if evicted, ok := f.sum("evicted_keys"); ok {
 		class := ""
@@ -209,15 +211,16 @@ func redisFacts(r poll.Redis, f nodeFields, now time.Time) []fact {
 	facts = append(facts, persistence(f, now)...)
 	facts = append(facts, replication(f)...)
 	if refused, ok := f.sum("rejected_connections"); ok && refused > 0 {
-		add("Refused connections", show.Number(int64(refused)), "maxclients was reached", "wrong")
+		add("Rejected connections", show.Number(int64(refused)), "maxclients was reached", "wrong")
 	}
 	return facts
 }
 
-// persistence is what is on disk. Queues in a Redis that writes none are gone when it ends.
+// persistence returns the state of RDB and AOF. Without persistence, queues are lost when Redis
+// stops.
 func persistence(f nodeFields, now time.Time) []fact {
 	if f.each("rdb_last_bgsave_status") == "" && f.each("aof_enabled") == "" {
-		return nil // it does not tell
+		return nil // not reported
 	}
 	snapshot := fact{Name: "Snapshot (RDB)", Value: f.each("rdb_last_bgsave_status")}
 	if snapshot.Value != "ok" {
@@ -225,15 +228,15 @@ func persistence(f nodeFields, now time.Time) []fact {
 	}
 	if len(f) == 1 {
 		if at, err := strconv.ParseInt(f[0]["rdb_last_save_time"], 10, 64); err == nil && at > 0 {
-			snapshot.Note = "last one " + show.From(now, time.Unix(at, 0))
+			snapshot.Note = "last save " + show.From(now, time.Unix(at, 0))
 		}
 	}
 	if changes, ok := f.sum("rdb_changes_since_last_save"); ok {
 		snapshot.Note = strings.TrimPrefix(snapshot.Note+", "+show.Plural(int64(changes), "change")+" since", ", ")
 	}
-	journal := fact{Name: "Journal (AOF)", Value: "off", Note: "a crash loses what came after the last snapshot"}
+	journal := fact{Name: "Append-only file (AOF)", Value: "off", Note: "a crash loses all changes since the last snapshot"}
 	if strings.Contains(f.each("aof_enabled"), "1") {
-		journal = fact{Name: "Journal (AOF)", Value: f.each("aof_last_write_status"), Note: "last write"}
+		journal = fact{Name: "Append-only file (AOF)", Value: f.each("aof_last_write_status"), Note: "last write"}
 		if journal.Value != "ok" {
 			journal.Class = "wrong"
 		}
@@ -251,7 +254,7 @@ func replication(f nodeFields) []fact {
 	}
 	line := fact{Name: "Replicas", Value: show.Number(int64(replicas))}
 	if replicas == 0 {
-		line.Note = "nobody takes over when it ends"
+		line.Note = "no failover if this node fails"
 	}
 	return []fact{line}
 }
@@ -261,13 +264,13 @@ func nodeRows(d *poll.Details) []nodeRow {
 	for i, n := range d.Nodes {
 		row := nodeRow{Addr: n.Addr, Role: map[string]string{"master": "master", "slave": "replica"}[n.Role()], Keys: n.Keys}
 		if n.InfoErr != nil {
-			row.Error = sentence(n.InfoErr.Error())
+			row.Error = sentence(show.RedisError(n.InfoErr))
 		}
 		of := func(name string) float64 {
 			for _, s := range n.Sections {
 				for _, f := range s.Fields {
 					if f.Name == name {
-						v, _ := strconv.ParseFloat(f.Value, 64) // what is no number is told as none
+						v, _ := strconv.ParseFloat(f.Value, 64) // 0 if not a number
 						return v
 					}
 				}
@@ -281,7 +284,7 @@ func nodeRows(d *poll.Details) []nodeRow {
 	return rows
 }
 
-// took is how long a slow call took, in milliseconds.
+// took formats the duration of a slow command in milliseconds.
 func took(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
 }

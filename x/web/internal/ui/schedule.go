@@ -11,12 +11,12 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// mostDots is how many events the timeline shows.
+// mostDots is the maximum number of runs on the timeline.
 const mostDots = 100
 
 type scheduleBody struct {
 	ID       string
-	Entry    *entryRow // nil: no scheduler that lives has it
+	Entry    *entryRow // nil: no running scheduler has it
 	Upcoming []time.Time
 	Events   []*asynq.SchedulerEnqueueEvent
 	Dots     timeline
@@ -24,7 +24,7 @@ type scheduleBody struct {
 	More     bool
 }
 
-// schedule is the page of one entry of a scheduler.
+// schedule is the page of one scheduler entry.
 func (u *UI) schedule(r *http.Request) (*view, error) {
 	body := scheduleBody{ID: r.URL.Query().Get("id"), Page: 1}
 	if n, err := strconv.Atoi(r.URL.Query().Get("page")); err == nil && n > 1 && n <= 1000 {
@@ -50,7 +50,7 @@ func (u *UI) schedule(r *http.Request) (*view, error) {
 		return nil, err
 	}
 	if body.Entry == nil && len(events) == 0 && body.Page == 1 {
-		return nil, notFound("No scheduler has an entry with the ID %q, and there is no history of one. A scheduler that starts anew gives its entries new IDs.", body.ID)
+		return nil, notFound("There is no schedule with the ID %q and no history of one. A scheduler that restarts gives its entries new IDs.", body.ID)
 	}
 	body.Events, body.More = events, len(events) == size
 	dots := events
@@ -63,15 +63,15 @@ func (u *UI) schedule(r *http.Request) (*view, error) {
 	return &view{Template: "schedule", Title: title, Nav: "/schedulers", Body: body}, nil
 }
 
-// timeline is when runs were, and when they will be.
+// timeline shows past and future runs.
 type timeline struct {
 	SVG      template.HTML
 	From, To time.Time
 	Count    int
 }
 
-// newTimeline draws the events, which are sorted from the newest on, and those of the next runs that are near enough to leave the past two
-// thirds of the line.
+// newTimeline draws the events, which are sorted newest first, and the next runs. Past runs take at
+// least two thirds of the line.
 func newTimeline(events []*asynq.SchedulerEnqueueEvent, upcoming []time.Time, now time.Time) timeline {
 	if len(events) == 0 && len(upcoming) == 0 {
 		return timeline{}
@@ -94,7 +94,7 @@ func newTimeline(events []*asynq.SchedulerEnqueueEvent, upcoming []time.Time, no
 	span := max(line.To.Sub(line.From).Seconds(), 1)
 	x := func(t time.Time) float64 { return margin + (width-2*margin)*t.Sub(line.From).Seconds()/span }
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="timeline" viewBox="0 0 1000 28" preserveAspectRatio="none" role="img" aria-label="%d runs on a line of time"><path class="axis" d="M8 14H992"/>`, line.Count)
+	fmt.Fprintf(&b, `<svg class="timeline" viewBox="0 0 1000 28" preserveAspectRatio="none" role="img" aria-label="timeline of %d runs"><path class="axis" d="M8 14H992"/>`, line.Count)
 	for _, e := range events {
 		fmt.Fprintf(&b, `<path class="ran" d="M%.1f 14h0"/>`, min(x(e.EnqueuedAt), width-margin))
 	}
@@ -104,6 +104,6 @@ func newTimeline(events []*asynq.SchedulerEnqueueEvent, upcoming []time.Time, no
 		}
 	}
 	fmt.Fprintf(&b, `<path class="now" d="M%.1f 3V%.0f"/></svg>`, x(now), high-3)
-	line.SVG = template.HTML(b.String()) // of numbers
+	line.SVG = template.HTML(b.String()) // contains only numbers
 	return line
 }

@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	// scheduleLag is how late what a scheduler tells may be: they tell of their entries every ten seconds, or as configured.
+	// scheduleLag is the maximum age of entries: schedulers report them every ten seconds unless
+	// configured otherwise.
 	scheduleLag = time.Minute
 
-	// mostMissed bounds the missed runs that are counted.
+	// mostMissed bounds the number of missed runs that are counted.
 	mostMissed = 1000
 )
 
@@ -29,25 +30,25 @@ type schedulersBody struct {
 	Rows     []entryRow
 	All      int
 	Overdue  int
-	Next     time.Time // the first of all that is to come
+	Next     time.Time // the earliest next run
 }
 
-// entryRow is an entry of a scheduler as tables show it.
+// entryRow is a scheduler entry in a table.
 type entryRow struct {
 	ID, Spec, Words            string
 	Type, Queue, Payload, Zone string
 	Options                    []string
 	Next, Prev                 time.Time
-	Overdue                    bool // it should have been enqueued some time ago
-	Missed                     int  // runs that should have been since the last one
-	MissedMore                 bool // and more than that
-	Interval                   bool // it runs every so often, whatever the clock says
-	Guessed                    bool // the zone is told by the times alone
+	Overdue                    bool // its next run is in the past
+	Missed                     int  // runs missed since the last one
+	MissedMore                 bool // Missed is a lower bound
+	Interval                   bool // it runs at an interval, independent of the time of day
+	Guessed                    bool // the zone is inferred from the run times
 
 	ticks *spec.Schedule
 }
 
-// schedulers is the page of the periodic tasks.
+// schedulers is the page with the periodic tasks.
 func (u *UI) schedulers(r *http.Request) (*view, error) {
 	s := u.Poller.Latest()
 	body := schedulersBody{Find: strings.TrimSpace(r.URL.Query().Get("find")), All: len(s.Entries)}
@@ -57,7 +58,7 @@ func (u *UI) schedulers(r *http.Request) (*view, error) {
 		}
 	}
 	if s.Err != nil || s.Problems.Entries != nil {
-		body.Unknown = "What is shown is from " + s.At.UTC().Format("15:04:05") + " UTC or before: Redis did not tell of the schedulers since."
+		body.Unknown = "Could not list schedulers. Showing the last known state, from " + s.At.UTC().Format("15:04:05") + " UTC or before."
 	}
 	for _, e := range s.Entries {
 		row := u.entryRow(e)
@@ -120,7 +121,7 @@ func (u *UI) entryRow(e *asynq.SchedulerEntry) entryRow {
 func (u *UI) changeSchedule(w http.ResponseWriter, r *http.Request) (*view, error) {
 	id := r.PostForm.Get("id")
 	if r.PostForm.Get("do") != "run" || id == "" {
-		return nil, invalid("The task of a schedule can be enqueued now, and nothing else be done here.")
+		return nil, invalid("Unknown action: a schedule can only be run.")
 	}
 	action := access.Action{Verb: access.ScheduleRun, Entry: id}
 	for _, e := range u.Poller.Latest().Entries {
@@ -141,11 +142,11 @@ func (u *UI) changeSchedule(w http.ResponseWriter, r *http.Request) (*view, erro
 	u.Poller.Wake()
 	switch {
 	case info != nil && err != nil:
-		u.say(w, r, flash{Text: sentence(err.Error()), Bad: true, Link: taskPath(info), LinkText: "Show the task"})
+		u.say(w, r, flash{Text: sentence(err.Error()), Bad: true, Link: taskPath(info), LinkText: "View task"})
 	case err != nil:
 		u.say(w, r, flash{Text: sentence(err.Error()), Bad: true})
 	default:
-		u.say(w, r, flash{Text: "The task is enqueued.", Link: taskPath(info), LinkText: "Show the task"})
+		u.say(w, r, flash{Text: "Task enqueued.", Link: taskPath(info), LinkText: "View task"})
 	}
 	http.Redirect(w, r, u.back(r), http.StatusSeeOther)
 	return nil, nil

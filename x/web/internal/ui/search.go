@@ -15,44 +15,66 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/filter"
 	"github.com/asynq-go/asynq/x/web/internal/search"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
-// searchBody is a part of what a search finds.
+// searchBody is a part of the results of a search.
 type searchBody struct {
 	Filter       filterBox
 	Queue, State string
 	Queues       []string
 	States       []string
-	Asked        bool // something is searched for
+	Searched     bool // there is a query
 	Rows         []taskRow
 	Kinds        []kindButton
 	Found        int // in all parts
-	Looked       int // in all parts
+	Scanned      int // in all parts
 	Total        int
-	Next         string // the URL of the next part
-	Full         bool   // this part ended because it found enough
+	Next         string // URL of the next part
+	Full         bool   // the part has as many results as requested
 	Errors       []search.QueueError
-	ByID         bool // the ID of a task was searched for, and found at once
+	ByID         bool // the query is a task ID, which was found directly
 	Examples     []string
 }
 
-// searchBounds are those of one part. A page without scripts shows one; with them the parts are shorter, and follow one another.
+// searchBounds are the limits of one part. A page without scripts shows one part; a script requests
+// shorter ones in sequence.
 var (
-	searchBounds = search.Bounds{Found: 50, Looked: 100_000, Time: 1500 * time.Millisecond}
-	partBounds   = search.Bounds{Found: 50, Looked: 20_000, Time: 400 * time.Millisecond}
+	searchBounds = search.Bounds{Found: 50, Scanned: 100_000, Time: 1500 * time.Millisecond}
+	partBounds   = search.Bounds{Found: 50, Scanned: 20_000, Time: 400 * time.Millisecond}
 )
 
-// partHeader marks requests of the script that goes on searching.
+// partHeader marks requests of the script that continues a search.
 const partHeader = "X-Search-Part"
 
 var searchExamples = []string{
-	`type:email:*`, `state:retry error:"timed out"`, `payload:user_id=42`, `state:archived age<1h`, `retried>=3 -type:report:*`, `size>100kB`,
+	`state:retry error:"timed out"`, `state:archived age<1h`, `retried>=3 -state:archived`, `size>100kB`, `state:scheduled age>10m`,
 }
 
-// search is the page that looks for tasks in all queues and states.
+// examples returns example filters. Those with a task type use an existing one.
+func (u *UI) examples(r *http.Request) []string {
+	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+	defer cancel()
+	known, err := u.Survey.Tasks(ctx)
+	if err != nil {
+		return searchExamples // optional: these are only suggestions
+	}
+	var most *survey.Type
+	for _, t := range known.Types {
+		if t.Name != "" && (most == nil || t.N > most.N) {
+			most = t
+		}
+	}
+	if most == nil {
+		return searchExamples
+	}
+	return append([]string{term("type", most.Name)}, searchExamples...)
+}
+
+// search is the page for searching tasks in all queues and states.
 func (u *UI) search(r *http.Request) (*view, error) {
 	q := r.URL.Query()
-	body := &searchBody{Queue: q.Get("queue"), State: q.Get("state"), States: stateNames, Examples: searchExamples}
+	body := &searchBody{Queue: q.Get("queue"), State: q.Get("state"), States: stateNames}
 	for _, queue := range u.Poller.Latest().Queues {
 		body.Queues = append(body.Queues, queue.Name)
 	}
@@ -69,11 +91,12 @@ func (u *UI) search(r *http.Request) (*view, error) {
 	if body.State != "" {
 		state, ok := filter.ParseState(body.State)
 		if !ok {
-			return nil, invalid("There is no state %q.", body.State)
+			return nil, invalid("Unknown state %q.", body.State)
 		}
 		s.States = []asynq.TaskState{state}
 	}
-	if body.Asked = !f.Empty() || body.Queue != "" || body.State != ""; !body.Asked {
+	if body.Searched = !f.Empty() || body.Queue != "" || body.State != ""; !body.Searched {
+		body.Examples = u.examples(r)
 		return v, nil
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
@@ -98,7 +121,7 @@ func (u *UI) searchPart(ctx context.Context, r *http.Request, s *search.Search, 
 	}
 	part, err := s.Part(ctx, u.Inspector, q.Get("cursor"), bounds)
 	if errors.Is(err, asynq.ErrCursor) {
-		return invalid("This address does not lead into a search any more: search again.")
+		return invalid("This search has expired. Search again.")
 	}
 	if err != nil {
 		return err
@@ -114,12 +137,12 @@ func (u *UI) searchPart(ctx context.Context, r *http.Request, s *search.Search, 
 	}
 	body.Kinds = u.kinds(r, states...)
 	body.Errors = part.Errors
-	body.Looked = number(q, "looked", 0, 1<<40) + part.Looked
+	body.Scanned = number(q, "looked", 0, 1<<40) + part.Scanned
 	body.Found = number(q, "found", 0, 1<<40) + len(body.Rows)
-	body.Total = max(part.Total, body.Looked)
+	body.Total = max(part.Total, body.Scanned)
 	body.Full = len(part.Tasks) >= bounds.Found
 	if part.Next != "" {
-		next := url.Values{"cursor": {part.Next}, "looked": {strconv.Itoa(body.Looked)}, "found": {strconv.Itoa(body.Found)}}
+		next := url.Values{"cursor": {part.Next}, "looked": {strconv.Itoa(body.Scanned)}, "found": {strconv.Itoa(body.Found)}}
 		for name, value := range map[string]string{"filter": body.Filter.Text, "queue": body.Queue, "state": body.State} {
 			if value != "" {
 				next.Set(name, value)
@@ -130,14 +153,14 @@ func (u *UI) searchPart(ctx context.Context, r *http.Request, s *search.Search, 
 	return nil
 }
 
-// sole is a filter of one term: an ID, or a word.
+// sole matches a filter of one term: an ID or a word.
 var sole = regexp.MustCompile(`^(id[:=])?([^\s:=<>()*?"!-][^\s:=<>()*?"!]*|"(?:[^"\\]|\\.)*")$`)
 
-// mostAsked is how many queues are asked for an ID at once.
+// mostAsked is the maximum number of queues in which an ID is looked up.
 const mostAsked = 300
 
-// byID finds the tasks with an ID, if a filter is nothing but that, without looking at any others. If it says that it is an ID, there are no
-// others.
+// byID looks up tasks by ID, without scanning, if the filter is an ID. It returns only = true if no
+// other tasks can match.
 func (u *UI) byID(ctx context.Context, f *filter.Filter, s *search.Search) (tasks []*asynq.TaskInfo, only bool) {
 	m := sole.FindStringSubmatch(f.String())
 	if m == nil {

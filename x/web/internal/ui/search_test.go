@@ -39,7 +39,7 @@ func TestSearchThroughAllQueues(t *testing.T) {
 		}
 		a = s.get(attr(next, "href"))
 	}
-	if len(want) > 0 || parts != 2 || !strings.Contains(a.text("div", "id", "progress"), "105 found · looked at 210 of 210 · that is all") {
+	if len(want) > 0 || parts != 2 || !strings.Contains(a.text("div", "id", "progress"), "105 found · searched 210 of 210 tasks · done") {
 		t.Errorf("%d are missing after %d parts: %s", len(want), parts, a.text("div", "id", "progress"))
 	}
 	if a := s.get("/search", "filter", "type:odd", "queue", "q1", "state", "pending"); len(a.ids()) != 12 {
@@ -60,11 +60,11 @@ func TestSearchFindsIDsAtOnce(t *testing.T) {
 	s.enqueue(asynq.NewTask("a", nil), asynq.Queue("q2"), asynq.TaskID("order 7"))
 	s.enqueue(asynq.NewTask("order 7 of", nil), asynq.Queue("q2"))
 	s.look()
-	if a := s.get("/search", "filter", `id:"order 7"`); len(a.ids()) != 2 || strings.Contains(a.text("main"), "looked at") {
+	if a := s.get("/search", "filter", `id:"order 7"`); len(a.ids()) != 2 || strings.Contains(a.text("main"), "searched") {
 		t.Errorf("by its ID: %q, %s", a.ids(), a.text("div", "id", "progress"))
 	}
 	a := s.get("/search", "filter", `"order 7"`)
-	if got := a.ids(); len(got) != 3 || !strings.Contains(got[2], "q2") || !strings.Contains(a.text("div", "id", "progress"), "This is the ID of 3 tasks") && !strings.Contains(a.text("div", "id", "progress"), "This is the ID of 2 tasks") {
+	if got := a.ids(); len(got) != 3 || !strings.Contains(got[2], "q2") || !strings.Contains(a.text("div", "id", "progress"), "3 tasks with this ID") && !strings.Contains(a.text("div", "id", "progress"), "2 tasks with this ID") {
 		t.Errorf("by a text: %q, %s", got, a.text("div", "id", "progress"))
 	}
 	if a := s.get("/search", "filter", `id:none`); len(a.ids()) != 0 {
@@ -84,7 +84,7 @@ func TestHitsAreChanged(t *testing.T) {
 	slices.Sort(ids)
 	values := url.Values{"mixed": {"yes"}, "do": {"archive"}, "id": ids[:3], "back": {root + "/search?filter=type%3Aa"}}
 	said := s.follow(s.postForm("/tasks", values))
-	if text := said.text("div", "id", "said"); text != "3 tasks: archived." {
+	if text := said.text("div", "id", "said"); text != "3 tasks archived." {
 		t.Errorf("%q", text)
 	}
 	asked := s.postForm("/tasks", url.Values{"filter": {"type:a"}, "all": {"delete"}})

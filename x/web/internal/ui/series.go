@@ -10,9 +10,9 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 )
 
-// series answers with the history of metrics, for the charts.
+// series returns the history of metrics for the charts.
 func (u *UI) series(w http.ResponseWriter, r *http.Request) {
-	if !u.Gate.Allow(w, r, u.looks(r)) {
+	if !u.Gate.Allow(w, r, u.viewAction(r)) {
 		return
 	}
 	q := r.URL.Query()
@@ -20,7 +20,7 @@ func (u *UI) series(w http.ResponseWriter, r *http.Request) {
 	for _, name := range strings.Split(q.Get("metrics"), ",") {
 		m, ok := poll.ParseMetric(name)
 		if !ok {
-			access.Problem(w, r, http.StatusBadRequest, "There is no such metric", "metrics: there is none called "+name)
+			access.Problem(w, r, http.StatusBadRequest, "Unknown metric", "metrics: unknown metric "+name)
 			return
 		}
 		metrics = append(metrics, m)
@@ -29,10 +29,10 @@ func (u *UI) series(w http.ResponseWriter, r *http.Request) {
 	if text := q.Get("span"); text != "" {
 		var err error
 		if span, err = time.ParseDuration(text); err != nil {
-			access.Problem(w, r, http.StatusBadRequest, "No length of time", "span: "+err.Error())
+			access.Problem(w, r, http.StatusBadRequest, "Invalid time range", "span: "+err.Error())
 			return
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(u.Poller.History(q.Get("queue"), metrics, span)) // the browser has gone, if anything
+	_ = json.NewEncoder(w).Encode(u.Poller.History(q.Get("queue"), metrics, span)) // fails only if the client has disconnected
 }

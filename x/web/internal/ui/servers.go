@@ -15,57 +15,62 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 )
 
-// mostRunning is how many running tasks the page lists: those that have been for the longest.
+// mostRunning is the maximum number of running tasks on the page: the longest-running ones.
 const mostRunning = 200
 
 type serversBody struct {
-	Find, Server     string // what is looked for, and the server that the tasks are of
-	Unknown          string // why the list is from before
+	Find, Server     string // the filter, and the selected server
+	Unknown          string // why the list is not current
 	Verdicts         []poll.Verdict
 	Rows             []serverRow
-	Active           int // servers that take tasks
-	Busy, Slots, All int // All: servers, whatever is looked for
+	Active           int // active servers
+	Workers          int // polling workers
+	Busy, Slots, All int // All: servers regardless of the filter
 	Running          []runningTask
 	RunningCount     int
 	Queues           []servedQueue
 }
 
-// serverRow is a server as the table shows it.
+// serverRow is a server in the table.
 type serverRow struct {
-	ID, Name string
-	Status   string
-	Started  time.Time
-	Busy     int
-	Slots    int
-	Strict   bool
-	Queues   []weight
-	Longest  *asynq.WorkerInfo // the task that it has worked on for the longest
+	ID, Name   string
+	Worker     bool      // it polls for tasks
+	LastPoll   time.Time // only for a worker
+	Status     string
+	Started    time.Time
+	Busy       int
+	Slots      int
+	Strict     bool
+	Queues     []weight
+	Longest    *asynq.WorkerInfo // its longest-running task; nil if it has none
+	RunningFor time.Duration     // the age of Longest
 }
 
-// weight is a queue of a server with its priority, and how much of the server's slots that promises, in percent, if all have tasks.
+// weight is a queue of a server with its priority, and the resulting percentage of the server's
+// slots while all queues have tasks.
 type weight struct {
 	Queue    string
 	Priority int
 	Percent  int
 }
 
-// runningTask is a task that a server works on.
+// runningTask is a task that a server is processing.
 type runningTask struct {
 	ID, Type, Queue, Payload, Server, ServerID string
 
 	Started, Deadline time.Time
-	Late              bool // it runs beyond its deadline
+	Late              bool // it is past its deadline
 }
 
-// servedQueue is who works on a queue.
+// servedQueue is a queue with its servers.
 type servedQueue struct {
-	Name                   string
-	Servers, Slots, Busy   int
-	Pending                int
-	Exists, Paused, Nobody bool
+	Name                      string
+	Servers, Slots, Busy      int
+	Pending                   int
+	Exists, Paused, NoWorkers bool
 }
 
-// servers is the page of the servers, and of what they work on now.
+// servers is the page with the servers and their active tasks.
 func (u *UI) servers(r *http.Request) (*view, error) {
 	s := u.Poller.Latest()
 	body := serversBody{Find: strings.TrimSpace(r.URL.Query().Get("find")), Server: r.URL.Query().Get("server"), All: len(s.Servers)}
@@ -75,10 +80,13 @@ func (u *UI) servers(r *http.Request) (*view, error) {
 		}
 	}
 	if s.Err != nil || s.Problems.Servers != nil {
-		body.Unknown = "What is shown is from " + s.At.UTC().Format("15:04:05") + " UTC or before: Redis did not tell of the servers since."
+		body.Unknown = "Could not list servers. Showing the last known state, from " + s.At.UTC().Format("15:04:05") + " UTC or before."
 	}
 	for _, server := range s.Servers {
 		row := serverRowOf(server)
+		if row.Longest != nil {
+			row.RunningFor = max(s.At.Sub(row.Longest.Started), 0)
+		}
 		found := matches(body.Find, row.Name, row.ID, row.Status, strings.Join(slices.Collect(maps.Keys(server.Queues)), "\n"))
 		if body.Server != "" && body.Server != server.ID {
 			continue
@@ -98,7 +106,11 @@ func (u *UI) servers(r *http.Request) (*view, error) {
 		body.Rows = append(body.Rows, row)
 		body.Busy += row.Busy
 		if row.Status == "active" {
-			body.Active++
+			if row.Worker {
+				body.Workers++
+			} else {
+				body.Active++
+			}
 			body.Slots += row.Slots
 		}
 	}
@@ -109,7 +121,7 @@ func (u *UI) servers(r *http.Request) (*view, error) {
 	return &view{Template: "servers", Title: "Servers", Nav: "/servers", Body: body}, nil
 }
 
-// matches says that one of the texts contains what is looked for, in any case.
+// matches reports whether one of the texts contains find, ignoring case.
 func matches(find string, texts ...string) bool {
 	find = strings.ToLower(find)
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), find) })
@@ -118,7 +130,10 @@ func matches(find string, texts ...string) bool {
 func serverRowOf(s *asynq.ServerInfo) serverRow {
 	row := serverRow{
 		ID: s.ID, Name: fmt.Sprintf("%s:%d", s.Host, s.PID), Status: s.Status, Started: s.Started, Busy: len(s.ActiveWorkers),
-		Slots: s.Concurrency, Strict: s.StrictPriority,
+		Slots: s.Concurrency, Strict: s.StrictPriority, LastPoll: s.LastPoll,
+	}
+	if s.Worker != "" {
+		row.Name, row.Worker = s.Worker, true
 	}
 	if row.Busy > 0 {
 		row.Longest = s.ActiveWorkers[0]
@@ -136,7 +151,8 @@ func serverRowOf(s *asynq.ServerInfo) serverRow {
 	return row
 }
 
-// servedQueues tells of each queue who works on it. A queue that has tasks and no server comes first.
+// servedQueues returns the queues with their servers. Queues with tasks and without servers come
+// first.
 func servedQueues(s *poll.Snapshot, find string) []servedQueue {
 	queues := make(map[string]*servedQueue)
 	of := func(name string) *servedQueue {
@@ -161,7 +177,7 @@ func servedQueues(s *poll.Snapshot, find string) []servedQueue {
 		q.Exists = true
 		if known.Info != nil {
 			q.Pending, q.Paused = known.Info.Pending, known.Info.Paused
-			q.Nobody = q.Servers == 0 && known.Info.Size > 0
+			q.NoWorkers = q.Servers == 0 && known.Info.Size > known.Info.Completed
 		}
 	}
 	var all []servedQueue
@@ -171,8 +187,8 @@ func servedQueues(s *poll.Snapshot, find string) []servedQueue {
 		}
 	}
 	slices.SortFunc(all, func(a, b servedQueue) int {
-		if a.Nobody != b.Nobody {
-			if a.Nobody {
+		if a.NoWorkers != b.NoWorkers {
+			if a.NoWorkers {
 				return -1
 			}
 			return 1
@@ -182,23 +198,23 @@ func servedQueues(s *poll.Snapshot, find string) []servedQueue {
 	return all[:min(len(all), mostRunning)]
 }
 
-// changeServers cancels a task that a server works on.
+// changeServers cancels an active task.
 func (u *UI) changeServers(w http.ResponseWriter, r *http.Request) (*view, error) {
 	queue, id := r.PostForm.Get("queue"), r.PostForm.Get("id")
 	if r.PostForm.Get("do") != "cancel" || id == "" {
-		return nil, invalid("A task that is being processed can be canceled, and nothing else be done here.")
+		return nil, invalid("Unknown action: an active task can only be canceled.")
 	}
 	action := access.Action{Verb: access.TaskCancel, Queue: queue, TaskID: id, State: "active", Count: 1}
 	if !u.Gate.Allow(w, r, action) {
 		return nil, nil
 	}
-	// Servers are told an ID alone, which a task of another queue may have, too.
+	// Servers receive only the ID, which a task of another queue may have as well.
 	t, err := u.findTask(r, queue, id)
 	if err != nil {
 		return nil, err
 	}
 	if t.State != asynq.TaskStateActive {
-		u.say(w, r, flash{Text: "The task is " + t.State.String() + ": only one that is active can be canceled.", Bad: true})
+		u.say(w, r, flash{Text: "The task is " + t.State.String() + ". Only active tasks can be canceled.", Bad: true})
 		http.Redirect(w, r, u.back(r), http.StatusSeeOther)
 		return nil, nil
 	}
@@ -210,34 +226,34 @@ func (u *UI) changeServers(w http.ResponseWriter, r *http.Request) (*view, error
 	if err != nil {
 		u.say(w, r, flash{Text: sentence(err.Error()), Bad: true})
 	} else {
-		u.say(w, r, flash{Text: "The server was told to cancel task " + id + ". Its handler ends when it heeds its context; then the task is retried, unless its retries are used up."})
+		u.say(w, r, flash{Text: "Cancellation of task " + id + " requested. If its handler returns an error, the task is retried, unless its retries are exhausted."})
 	}
 	http.Redirect(w, r, u.back(r), http.StatusSeeOther)
 	return nil, nil
 }
 
-// meter is how much of something is used up. It warns when little is left.
+// meter returns a bar of a used share. Its color changes when little is left.
 func meter(part, whole any) template.HTML {
-	share := portion(part, whole)
+	share := shareOf(part, whole)
 	if share >= 0.95 {
-		return portionBar("fill high", share)
+		return shareSVG("fill high", share)
 	}
-	return portionBar("fill", share)
+	return shareSVG("fill", share)
 }
 
-// shareBar is a part of something, of which none is bad.
-func shareBar(part, whole any) template.HTML { return portionBar("fill", portion(part, whole)) }
+// shareBar returns a bar of a share, without a warning color.
+func shareBar(part, whole any) template.HTML { return shareSVG("fill", shareOf(part, whole)) }
 
-// portion is part/whole, from 0 to 1.
-func portion(part, whole any) float64 {
+// shareOf returns part/whole, between 0 and 1.
+func shareOf(part, whole any) float64 {
 	if w := float(whole); w > 0 {
 		return min(max(float(part)/w, 0), 1)
 	}
 	return 0
 }
 
-func portionBar(class string, share float64) template.HTML {
+func shareSVG(class string, share float64) template.HTML {
 	return template.HTML(fmt.Sprintf(
 		`<svg class="bar meter" viewBox="0 0 120 8" preserveAspectRatio="none" aria-hidden="true"><rect class="nothing" width="120" height="8"/><rect class=%q width="%.2f" height="8"/></svg>`,
-		class, 120*share)) // of numbers and constants
+		class, 120*share)) // contains only numbers and constants
 }

@@ -14,37 +14,38 @@ import (
 
 const settingsCookie = "asynq_settings"
 
-// settings are how who asks wants the pages. They are kept in a cookie of their browser: there are no accounts.
+// settings are the display settings of a user. They are stored in a cookie, since there are no
+// accounts.
 type settings struct {
 	Times   string // relative, local or utc
-	Pace    string // how many seconds live updates are apart at least; off: there are none
-	Size    int    // rows of a list
+	Pace    string // the minimum number of seconds between live updates; off: none
+	Size    int    // rows per page
 	Density string // comfortable or compact
 	Payload string // auto, json, text or hex
 }
 
 var (
-	timesChoices   = []choice{{"relative", "From now, such as 3m ago"}, {"local", "Exact, in the zone of the browser"}, {"utc", "Exact, in UTC"}}
-	paceChoices    = []choice{{"0", "As they come"}, {"5", "Every 5 seconds"}, {"15", "Every 15 seconds"}, {"off", "Off"}}
+	timesChoices   = []choice{{"relative", "Relative, such as 3m ago"}, {"local", "Exact, in the time zone of the browser"}, {"utc", "Exact, in UTC"}}
+	paceChoices    = []choice{{"0", "Real time"}, {"5", "Every 5 seconds"}, {"15", "Every 15 seconds"}, {"off", "Off"}}
 	sizeChoices    = []choice{{"20", "20"}, {"50", "50"}, {"100", "100"}, {"200", "200"}}
 	densityChoices = []choice{{"comfortable", "Comfortable"}, {"compact", "Compact"}}
-	payloadChoices = []choice{{"auto", "What fits"}, {"json", "JSON"}, {"text", "Text"}, {"hex", "Hexadecimal"}}
-	themeChoices   = []choice{{"", "As the system"}, {"light", "Light"}, {"dark", "Dark"}}
+	payloadChoices = []choice{{"auto", "Auto"}, {"json", "JSON"}, {"text", "Text"}, {"hex", "Hexadecimal"}}
+	themeChoices   = []choice{{"", "System"}, {"light", "Light"}, {"dark", "Dark"}}
 )
 
-// choice is one of the values of a setting.
+// choice is one value of a setting.
 type choice struct{ Value, Name string }
 
-// sizes are the choices of how many rows a list has.
+// sizes returns the choices for the rows per page.
 func sizes() []int {
 	list := make([]int, len(sizeChoices))
 	for i, c := range sizeChoices {
-		list[i], _ = strconv.Atoi(c.Value) // all are numbers
+		list[i], _ = strconv.Atoi(c.Value) // all choices are numbers
 	}
 	return list
 }
 
-// one is a value that is among the choices, or else the default.
+// one returns a value if it is one of the choices, and otherwise the default.
 func one(value, preset string, choices []choice) string {
 	if slices.ContainsFunc(choices, func(c choice) bool { return c.Value == value }) {
 		return value
@@ -52,7 +53,7 @@ func one(value, preset string, choices []choice) string {
 	return preset
 }
 
-// settingsOf reads the settings of who asks. What is missing, or cannot be, is as it is for those who never chose.
+// settingsOf reads the settings of the user. Missing and invalid values become the defaults.
 func settingsOf(r *http.Request) settings {
 	var q url.Values
 	if c, err := r.Cookie(settingsCookie); err == nil {
@@ -78,7 +79,7 @@ func (s settings) encode() string {
 	}.Encode()
 }
 
-// setting is one group of choices on the page.
+// setting is a group of choices on the page.
 type setting struct {
 	Name, Title, Hint, Chosen string
 	Choices                   []choice
@@ -93,23 +94,23 @@ type settingsBody struct {
 	Redis               string
 }
 
-// settings is the page of how the pages are shown, and to whom.
+// settings is the page with the settings and the user's access.
 func (u *UI) settings(r *http.Request) (*view, error) {
 	s := settingsOf(r)
 	body := settingsBody{User: access.UserFrom(r.Context()), ReadOnly: u.ReadOnly, Root: cmp.Or(u.Root, "/"), Go: runtime.Version(), Redis: u.Poller.Latest().Redis.Version}
 	body.Version, body.Source = version()
 	body.Settings = []setting{
-		{"theme", "Look", "", theme(r), themeChoices},
-		{"times", "Times", "The other form is in the tip of each time. Without scripts, exact times are in UTC.", s.Times, timesChoices},
-		{"pace", "Live updates", "Redis is asked once for all tabs, however many there are. The button in the bar holds them for one tab.", s.Pace, paceChoices},
-		{"size", "Rows of a list", "", strconv.Itoa(s.Size), sizeChoices},
-		{"density", "Density", "Of tables.", s.Density, densityChoices},
-		{"payload", "Payloads", "How they are shown at first. Each task offers the other forms.", s.Payload, payloadChoices},
+		{"theme", "Theme", "", theme(r), themeChoices},
+		{"times", "Times", "Hover a time to see the other format. Without scripts, exact times are in UTC.", s.Times, timesChoices},
+		{"pace", "Live updates", "Redis is polled once for all tabs. The button in the top bar pauses updates of one tab.", s.Pace, paceChoices},
+		{"size", "Rows per page", "", strconv.Itoa(s.Size), sizeChoices},
+		{"density", "Density", "In all tables.", s.Density, densityChoices},
+		{"payload", "Payloads", "The initial format. Each task page offers the others.", s.Payload, payloadChoices},
 	}
 	return &view{Template: "settings", Title: "Settings", Nav: "/settings", Body: body, Still: true}, nil
 }
 
-// changeSettings keeps what was chosen. It is up to each viewer, and changes nothing for others: no leave is asked beyond that to look.
+// changeSettings stores the settings. They affect only this browser, so View is enough.
 func (u *UI) changeSettings(w http.ResponseWriter, r *http.Request) (*view, error) {
 	if !u.Gate.Allow(w, r, access.Action{Verb: access.View}) {
 		return nil, nil
@@ -118,16 +119,17 @@ func (u *UI) changeSettings(w http.ResponseWriter, r *http.Request) (*view, erro
 	if r.PostForm.Get("do") == "forget" {
 		http.SetCookie(w, u.cookie(r, settingsCookie, "", -1))
 		http.SetCookie(w, u.cookie(r, themeCookie, "", -1))
-		u.say(w, r, flash{Text: "All settings are as they were at first."})
+		u.say(w, r, flash{Text: "All settings are reset."})
 		return u.to(w, r, "/settings")
 	}
 	http.SetCookie(w, u.cookie(r, settingsCookie, readSettings(r.PostForm).encode(), years))
 	http.SetCookie(w, u.cookie(r, themeCookie, one(r.PostForm.Get("theme"), "", themeChoices), years))
-	u.say(w, r, flash{Text: "The settings are kept, in this browser."})
+	u.say(w, r, flash{Text: "The settings are saved in this browser."})
 	return u.to(w, r, "/settings")
 }
 
-// version is that of the module, and the commit that the program was built from, where the program knows them.
+// version returns the version of the module and the commit that the program was built from, if
+// known.
 func version() (module, source string) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -47,7 +47,7 @@ func TestSettings(t *testing.T) {
 	if got, want := checked(page), "theme=dark times=utc pace=15 size=200 density=compact payload=hex"; got != want {
 		t.Errorf("kept %q, want %q", got, want)
 	}
-	if !strings.Contains(page.text("#said"), "kept") {
+	if !strings.Contains(page.text("#said"), "saved") {
 		t.Errorf("it says %q", page.text("#said"))
 	}
 	page = s.get("/schedulers")
@@ -59,7 +59,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("times are not exact: %s", got)
 	}
 
-	// Nonsense is as if nothing was chosen.
+	// Invalid values become the defaults.
 	s.post("/settings", "theme", `"><script>`, "times", "x", "pace", "0.001", "size", "1000000", "density", "none", "payload", "<b>")
 	page = s.get("/settings")
 	if got := checked(page); got != preset {
@@ -101,8 +101,8 @@ func TestSettingsTellWhoOneIs(t *testing.T) {
 	}
 }
 
-// TestFlashIsNoLink holds that what a page says, which stands in a cookie, leads to a page of ours or nowhere.
-func TestFlashIsNoLink(t *testing.T) {
+// The link of a message, which is stored in a cookie, cannot lead to another site.
+func TestFlashLinkStaysOnSite(t *testing.T) {
 	s := newSite(t)
 	for text, want := range map[string]string{
 		`{"Text":"a","Link":"/task?id=%3Cb%3E","LinkText":"b"}`:    root + "/task?id=%3Cb%3E",
@@ -124,7 +124,7 @@ func TestFlashIsNoLink(t *testing.T) {
 	}
 }
 
-// TestKeys holds the list of keys to the menu.
+// The list of keyboard shortcuts matches the menu.
 func TestKeys(t *testing.T) {
 	s := newSite(t)
 	page := s.get("/settings")

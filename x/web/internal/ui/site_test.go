@@ -28,7 +28,7 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
-// site is the pages over a miniredis. What its poller has seen is what the test says.
+// site is the pages on a miniredis. The test sets the snapshots of its poller.
 type site struct {
 	*testing.T
 	ui        *UI
@@ -40,14 +40,14 @@ type site struct {
 	survey    *survey.Survey
 	gate      *fakeGate
 	poller    *fakePoller
-	now       time.Time // of the pages; zero: it goes on
+	now       time.Time // time of the pages; zero: the current time
 	cookies   map[string]*http.Cookie
 	imports   int
 }
 
 const root = "/mon"
 
-// today is a time for pages whose time stands still.
+// today is the time of pages with a fixed time.
 var today = time.Date(2026, 11, 21, 12, 30, 0, 0, time.UTC)
 
 func newSite(t *testing.T, changes ...func(*Config)) *site {
@@ -84,7 +84,7 @@ func newSite(t *testing.T, changes ...func(*Config)) *site {
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-// withPrometheus has a site ask the Prometheus at a URL.
+// withPrometheus configures the Prometheus at a URL.
 func withPrometheus(t *testing.T, at string) func(*Config) {
 	t.Helper()
 	rates := prom.New(at, quiet())
@@ -92,7 +92,7 @@ func withPrometheus(t *testing.T, at string) func(*Config) {
 	return func(c *Config) { c.Prometheus = rates }
 }
 
-// fakeGate lets everything pass but one verb, or those that begin so, and remembers what was done.
+// fakeGate permits everything except one verb or prefix of verbs, and records changes.
 type fakeGate struct {
 	mu     sync.Mutex
 	refuse access.Verb
@@ -125,7 +125,7 @@ func (g *fakeGate) Done(_ *http.Request, a access.Action, err error) {
 	g.done = append(g.done, fmt.Sprintf("%s n=%d ok=%v", strings.Join(words, " "), a.Count, err == nil))
 }
 
-// log is what was done so far.
+// log returns the recorded changes.
 func (g *fakeGate) log() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -136,7 +136,7 @@ type fakePoller struct {
 	mu       sync.Mutex
 	snapshot *poll.Snapshot
 	details  func() (*poll.Details, error)
-	asked    int // for details
+	asked    int // calls of RedisDetails
 	woken    int
 	spans    []time.Duration
 }
@@ -170,25 +170,25 @@ func (p *fakePoller) RedisDetails(context.Context) (*poll.Details, error) {
 	return p.details()
 }
 
-// look has the poller see what is there now.
+// look updates the snapshot of the poller.
 func (s *site) look() {
 	s.Helper()
-	redis, _, _, err := asynq.ConnectRedis(s.opt)
+	conn, err := asynq.ConnectRedis(s.opt)
 	if err != nil {
 		s.Fatal(err)
 	}
-	defer redis.Close()
-	p := poll.New(poll.Config{Source: poll.NewSource(s.inspector, redis), Logger: quiet()})
+	defer conn.Close()
+	p := poll.New(poll.Config{Source: poll.NewSource(s.inspector, conn.Client), Logger: quiet()})
 	p.Start()
 	defer p.Close()
-	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 	defer cancel()
 	if s.poller.snapshot, err = p.Fresh(ctx, time.Now()); err != nil {
 		s.Fatal(err)
 	}
 }
 
-// read waits for a survey that has ended.
+// read waits for a complete survey.
 func (s *site) read() *survey.Result {
 	s.Helper()
 	var r *survey.Result
@@ -209,7 +209,7 @@ func (s *site) enqueue(task *asynq.Task, opts ...asynq.Option) *asynq.TaskInfo {
 	return info
 }
 
-// put makes tasks as they are.
+// put stores tasks verbatim.
 func (s *site) put(queue string, tasks ...*asynq.TaskRecord) {
 	s.Helper()
 	for _, r := range tasks {
@@ -220,7 +220,7 @@ func (s *site) put(queue string, tasks ...*asynq.TaskRecord) {
 		}
 	}
 	for page := range slices.Chunk(tasks, 200) {
-		errs, err := s.inspector.ImportTasks(context.Background(), queue, asynq.ImportOptions{Name: page[0].ID}, page)
+		errs, err := s.inspector.ImportTasks(context.Background(), queue, asynq.ImportOptions{IdempotencyKey: page[0].ID}, page)
 		if err := errors.Join(append(errs, err)...); err != nil {
 			s.Fatal(err)
 		}
@@ -255,7 +255,8 @@ func (s *site) size(queue string) int {
 	return info.Size
 }
 
-// send sends a request, with the cookies of the answers before, as a browser does. Whatever is answered, a page is sound.
+// send sends a request with the cookies of earlier responses, like a browser. It checks that the
+// response is sound.
 func (s *site) send(r *http.Request) *answer {
 	s.Helper()
 	for _, c := range s.cookies {
@@ -281,7 +282,7 @@ func (s *site) send(r *http.Request) *answer {
 
 func request(target string) *http.Request { return httptest.NewRequest(http.MethodGet, target, nil) }
 
-// ask asks for a page by its path, or by a link of another page.
+// ask requests a page by its path, or by a link of another page.
 func (s *site) ask(path string, pairs ...string) *answer {
 	s.Helper()
 	if len(pairs) > 0 {
@@ -290,7 +291,7 @@ func (s *site) ask(path string, pairs ...string) *answer {
 	return s.send(request(strings.TrimPrefix(path, root)))
 }
 
-// get asks for a page, which must be there.
+// get requests a page, which must exist.
 func (s *site) get(path string, pairs ...string) *answer {
 	s.Helper()
 	a := s.ask(path, pairs...)
@@ -312,7 +313,7 @@ func (s *site) postForm(path string, form url.Values) *answer {
 	return s.send(r)
 }
 
-// follow goes where a redirect leads.
+// follow follows a redirect.
 func (s *site) follow(a *answer) *answer {
 	s.Helper()
 	if a.status != http.StatusSeeOther {
@@ -321,7 +322,7 @@ func (s *site) follow(a *answer) *answer {
 	return s.get(a.header.Get("Location"))
 }
 
-// submit sends a form of a page again, with changes.
+// submit submits a form of a page, with changes.
 func (s *site) submit(form *html.Node, pairs ...string) *answer {
 	s.Helper()
 	sent := url.Values{}
@@ -340,7 +341,7 @@ func (s *site) submit(form *html.Node, pairs ...string) *answer {
 	return s.postForm(attr(form, "action"), sent)
 }
 
-// values are names and values in turn.
+// values converts pairs of names and values.
 func values(pairs []string) url.Values {
 	v := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {

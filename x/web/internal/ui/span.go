@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// spanChoice is the time that charts show, and what may be chosen instead. It is a part of the URL.
+// spanChoice is the time range of charts, with its alternatives. It is a parameter of the URL.
 type spanChoice struct {
-	Text    string // as in the URL; empty: the shortest
+	Text    string // the parameter of the URL; empty: the shortest
 	Length  time.Duration
 	Choices []spanLink
 }
@@ -21,13 +21,13 @@ var spans = []struct {
 	text, name, title string
 	length            time.Duration
 }{
-	{"", "10 min", "The last 10 minutes", sparkSpan},
-	{"1h", "1 h", "The last hour", time.Hour},
-	{"6h", "6 h", "The last 6 hours", 6 * time.Hour},
-	{"72h", "3 d", "The last 3 days", 72 * time.Hour},
+	{"", "10 min", "Last 10 minutes", sparkSpan},
+	{"1h", "1 h", "Last hour", time.Hour},
+	{"6h", "6 h", "Last 6 hours", 6 * time.Hour},
+	{"72h", "3 d", "Last 3 days", 72 * time.Hour},
 }
 
-// spanOf is the span that a page is asked for.
+// spanOf returns the time range that a request selects.
 func (u *UI) spanOf(r *http.Request) spanChoice {
 	query := r.URL.Query()
 	asked := query.Get("span")

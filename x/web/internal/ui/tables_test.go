@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// On a phone the rows of tables are no table's to a browser, so that roles must say that they are.
+// On phones, CSS removes the semantics of tables, so they need explicit roles.
 func TestTablesHaveRoles(t *testing.T) {
 	t.Parallel()
 	roles := map[string]string{"table": "table", "thead": "rowgroup", "tbody": "rowgroup", "tr": "row", "td": "cell"}

@@ -16,39 +16,39 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
-// taskBody is all of a task.
+// taskBody is the page of a task.
 type taskBody struct {
 	*asynq.TaskInfo
 	State    string
 	Worker   *worker
 	Payload  bytesView
 	Result   bytesView
-	Error    string // its first line
+	Error    string // the first line
 	Alike    string // a filter that finds tasks with this error
 	Stack    []show.Token
 	Headers  []field
 	Times    []moment
-	Can      map[string]bool // what can be done with it now
-	Original bool            // its payload may be edited and copied: all of it is shown, and fits a form
+	Can      map[string]bool // the possible changes
+	Original bool            // the payload may be edited and cloned: it is not redacted and fits in a form
 	Back     string
 }
 
-// moment is a thing that has happened to a task, or will.
+// moment is a past or future event of a task.
 type moment struct {
 	What  string
 	At    time.Time
-	State string // the colour
+	State string // the color
 	Ahead bool
 }
 
-// bytesView is a payload or a result, as one of its forms.
+// bytesView is a payload or a result in one of its forms.
 type bytesView struct {
 	Name     string // payload or result
-	Form     string // json, text, hex or formatted; nothing
+	Form     string // json, text, hex, formatted or nothing
 	Forms    []formLink
 	Tokens   []show.Token
 	Size     int
-	Shown    int // bytes that a page shows at most; 0: there is no more
+	Shown    int // bytes on the page if truncated; otherwise 0
 	All      string
 	Redacted bool
 	Download string
@@ -59,17 +59,18 @@ type formLink struct {
 	Current   bool
 }
 
-// How many bytes of a payload a page shows, and how many when asked for all.
+// Limits of payloads on pages: the bytes shown by default, and the bytes of all.
 const (
 	shownBytes = 32 << 10
 	allBytes   = 2 << 20
-	stillBytes = 64 << 10 // from here on a page is not asked for again by itself
-	mostTokens = 20_000   // with colours
+	stillBytes = 64 << 10 // pages with more bytes are not reloaded after snapshots
+	mostTokens = 20_000   // with colors
 )
 
 const formFormatted = "formatted"
 
-// bytesOf shows a payload or a result in the form that fits, or that was asked for.
+// bytesOf returns a payload or result in the requested form, or by default in the form that fits
+// best.
 func (u *UI) bytesOf(r *http.Request, name string, t *asynq.TaskInfo, data []byte, text func(string, []byte) (string, bool)) bytesView {
 	q := r.URL.Query()
 	shown, redacted := u.Redact.Bytes(t.Queue, t.Type, data)
@@ -109,7 +110,7 @@ func (u *UI) bytesOf(r *http.Request, name string, t *asynq.TaskInfo, data []byt
 	switch v.Form {
 	case string(show.JSON):
 		if v.Tokens, more = show.Indent(shown, limit); limit == allBytes && len(v.Tokens) > mostTokens {
-			v.Tokens = plain(v.Tokens) // colours would make the page several times as large
+			v.Tokens = plain(v.Tokens) // colors would make the page several times as large
 		}
 	case string(show.Hex):
 		var dump string
@@ -130,7 +131,7 @@ func (u *UI) bytesOf(r *http.Request, name string, t *asynq.TaskInfo, data []byt
 	return v
 }
 
-// plain is tokens without their looks.
+// plain returns tokens without classes.
 func plain(list []show.Token) []show.Token {
 	var b strings.Builder
 	for _, token := range list {
@@ -171,24 +172,24 @@ func (u *UI) task(r *http.Request) (*view, error) {
 	}, nil
 }
 
-// findTask looks a task up, and says what may have become of it where there is none.
+// findTask returns a task. If there is none, the error explains what may have happened to it.
 func (u *UI) findTask(r *http.Request, queue, id string) (*asynq.TaskInfo, error) {
 	inspector, cancel := u.inspector(r)
 	defer cancel()
 	if queue == "" || id == "" {
-		return nil, invalid("Say which task: /task?queue=default&id=….")
+		return nil, invalid("The parameters queue and id are required: /task?queue=default&id=….")
 	}
 	t, err := inspector.GetTaskInfo(queue, id)
 	switch {
 	case errors.Is(err, asynq.ErrQueueNotFound):
 		return nil, notFound("There is no queue %q.", queue)
 	case errors.Is(err, asynq.ErrTaskNotFound):
-		return nil, notFound("There is no task %q in the queue %q. It has been deleted, or it has succeeded: without a retention, a task is gone then.", id, queue)
+		return nil, notFound("There is no task %q in queue %q. It was deleted, or it completed: without a Retention, completed tasks are deleted at once.", id, queue)
 	}
 	return t, err
 }
 
-// moments are what is known of the life of a task, in the order of their times.
+// moments returns the known events of a task in the order of their times.
 func moments(b *taskBody, now time.Time) []moment {
 	var all []moment
 	add := func(what string, at time.Time, state string) {
@@ -197,32 +198,32 @@ func moments(b *taskBody, now time.Time) []moment {
 		}
 	}
 	t := b.TaskInfo
-	add("An attempt failed", t.LastFailedAt, "retry")
-	add("Succeeded", t.CompletedAt, "completed")
+	add("Attempt failed", t.LastFailedAt, "retry")
+	add("Completed", t.CompletedAt, "completed")
 	if b.Worker != nil {
-		add("A worker took it", b.Worker.Started, "active")
+		add("Attempt started", b.Worker.Started, "active")
 		if b.Worker.Deadline.After(now) {
-			add("This attempt must end", b.Worker.Deadline, "archived")
+			add("Attempt deadline", b.Worker.Deadline, "archived")
 		}
 	}
 	switch t.State {
 	case asynq.TaskStateScheduled:
-		add("Becomes pending", t.NextProcessAt, "scheduled")
+		add("Scheduled for", t.NextProcessAt, "scheduled")
 	case asynq.TaskStateRetry:
-		add("Is tried again", t.NextProcessAt, "retry")
+		add("Next attempt", t.NextProcessAt, "retry")
 	case asynq.TaskStateCompleted:
 		if !t.CompletedAt.IsZero() {
-			add("Is deleted: its retention ends", t.CompletedAt.Add(t.Retention), "completed")
+			add("Expires", t.CompletedAt.Add(t.Retention), "completed")
 		}
 	}
 	if t.State != asynq.TaskStateCompleted {
-		add("Its deadline", t.Deadline, "archived")
+		add("Deadline", t.Deadline, "archived")
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return a.At.Compare(b.At) })
 	return all
 }
 
-// canDo is what can be done with a task, by who asks.
+// canDo returns the changes that the user may make to a task.
 func (u *UI) canDo(r *http.Request, b *taskBody) map[string]bool {
 	can := map[string]bool{}
 	for _, kind := range bulk.Kinds(b.TaskInfo.State) {
@@ -236,9 +237,9 @@ func (u *UI) canDo(r *http.Request, b *taskBody) map[string]bool {
 	return can
 }
 
-// download sends the bytes of a payload or a result, as far as they may be shown.
+// download sends the bytes of a payload or result, after redaction.
 func (u *UI) download(w http.ResponseWriter, r *http.Request) {
-	if !u.Gate.Allow(w, r, u.looks(r)) {
+	if !u.Gate.Allow(w, r, u.viewAction(r)) {
 		return
 	}
 	q := r.URL.Query()
@@ -257,10 +258,10 @@ func (u *UI) download(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-	_, _ = w.Write(data) // the browser has gone, if anything
+	_, _ = w.Write(data) // fails only if the client has disconnected
 }
 
-// fileName is an ID as a part of the name of a file.
+// fileName returns an ID as a part of a file name.
 func fileName(id string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {

@@ -7,18 +7,18 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
-// taskRow is a task as tables show it.
+// taskRow is a task in a table.
 type taskRow struct {
 	ID, Queue, Type, State, Group string
-	Payload, Result, Error        string // their beginnings
+	Payload, Result, Error        string // clipped
 	Retried, MaxRetry             int
 	Next, Failed, Completed       time.Time
-	Expires                       time.Time // when a completed one is deleted
+	Expires                       time.Time // when a completed task is deleted
 	Orphaned                      bool
-	Worker                        *worker // of an active one, if its server tells
+	Worker                        *worker // of an active task, if its server has reported it
 }
 
-// worker is who works on a task.
+// worker is the worker of an active task.
 type worker struct {
 	Server            *asynq.ServerInfo
 	Started, Deadline time.Time
@@ -46,7 +46,7 @@ func (u *UI) taskRow(t *asynq.TaskInfo) taskRow {
 	return row
 }
 
-// taskRows are the rows of tasks, with who works on those that are active.
+// taskRows returns the rows of tasks, with the workers of active ones.
 func (u *UI) taskRows(tasks []*asynq.TaskInfo) []taskRow {
 	rows := make([]taskRow, len(tasks))
 	var workers map[taskKey]*worker
@@ -64,7 +64,7 @@ func (u *UI) taskRows(tasks []*asynq.TaskInfo) []taskRow {
 
 type taskKey struct{ queue, id string }
 
-// workers are those of all servers, by what they work on.
+// workers returns the workers of all servers by task.
 func (u *UI) workers() map[taskKey]*worker {
 	all := map[taskKey]*worker{}
 	for _, s := range u.Poller.Latest().Servers {
@@ -75,7 +75,7 @@ func (u *UI) workers() map[taskKey]*worker {
 	return all
 }
 
-// excerpt is the beginning of a payload or a result, as its formatter has it if there is one.
+// excerpt returns the beginning of a payload or result, formatted by the formatter if there is one.
 func excerpt(text func(string, []byte) (string, bool), typename string, data []byte, n int) string {
 	if len(data) > 0 {
 		if s, ok := formatted(text, typename, data); ok {

@@ -42,7 +42,7 @@ func TestTaskShowsItsBytes(t *testing.T) {
 		"json&as=text": exact,
 		"own":          "made of own",
 		"own&as=hex":   "00000000  01 02                                             |..|\n",
-		"own&as=json":  "made of own", // it is none
+		"own&as=json":  "made of own", // it is not JSON
 		"panic":        `a\u202eb␇ and more of that`,
 		"none":         "Payload The task has no payload.",
 	} {
@@ -109,12 +109,12 @@ func TestTaskIsChanged(t *testing.T) {
 		said  string
 		state asynq.TaskState
 	}{
-		{[]string{"do", "run"}, "The task is pending", asynq.TaskStatePending},
+		{[]string{"do", "run"}, "Task moved to pending", asynq.TaskStatePending},
 		{[]string{"do", "run"}, "pending", asynq.TaskStatePending},
-		{[]string{"do", "cancel"}, "The task is pending: only one that is active", asynq.TaskStatePending},
-		{[]string{"do", "archive"}, "The task is in the archive", asynq.TaskStateArchived},
-		{[]string{"do", "reschedule", "in", "soon"}, "“soon” is no length of time", asynq.TaskStateArchived},
-		{[]string{"do", "reschedule", "at", "tomorrow"}, "“tomorrow” is no time", asynq.TaskStateArchived},
+		{[]string{"do", "cancel"}, "The task is pending. Only active tasks", asynq.TaskStatePending},
+		{[]string{"do", "archive"}, "Task archived", asynq.TaskStateArchived},
+		{[]string{"do", "reschedule", "in", "soon"}, "“soon” is not a duration", asynq.TaskStateArchived},
+		{[]string{"do", "reschedule", "at", "tomorrow"}, "“tomorrow” is not a time", asynq.TaskStateArchived},
 		{[]string{"do", "reschedule", "in", "1d2h"}, "The task runs in 1d 2h.", asynq.TaskStateScheduled},
 		{[]string{"do", "reschedule", "at", "2099-12-31T23:59:01"}, "The task runs at 2099-12-31 23:59:01 UTC.", asynq.TaskStateScheduled},
 	} {
@@ -133,11 +133,11 @@ func TestTaskIsChanged(t *testing.T) {
 		t.Errorf("painted: %d", a.status)
 	}
 	asked := do("do", "delete")
-	if asked.text("h1") != "Delete the task x?" {
+	if asked.text("h1") != "Delete task x?" {
 		t.Fatalf("%s", asked.text("main"))
 	}
 	gone := s.follow(s.submit(asked.form("/task")))
-	if said := gone.text("div", "id", "said"); said != "The task is deleted." {
+	if said := gone.text("div", "id", "said"); said != "Task deleted." {
 		t.Errorf("%q", said)
 	}
 	if a := do("do", "run"); a.status != 404 {
@@ -170,10 +170,12 @@ func TestActiveTask(t *testing.T) {
 		t.Errorf("active: %s", a.text("main"))
 	}
 	asked := s.postForm("/task", url.Values{"queue": {"default"}, "id": {"x"}, "do": {"cancel-delete"}})
-	if asked.text("h1") != "Cancel and delete the task x?" {
+	if asked.text("h1") != "Cancel and delete task x?" {
 		t.Fatalf("%s", asked.text("main"))
 	}
-	s.follow(s.submit(asked.form("/task")))
+	if a := s.submit(asked.form("/task")); a.status != 303 { // to the task, which may be deleted by then
+		t.Fatalf("status %d: %s", a.status, a.text("main"))
+	}
 	<-ended
 	if got := s.gate.log(); len(got) != 1 || got[0] != "task.cancel queue=default state=active task=x n=1 ok=true" {
 		t.Errorf("log: %q", got)
@@ -188,7 +190,7 @@ func TestEnqueueByHand(t *testing.T) {
 		"retention": {"1d"}, "process_in": {"2h"}, "unique": {"1h"},
 	}
 	a := s.follow(s.postForm("/enqueue", form))
-	if said := a.text("div", "id", "said"); said != "The task is scheduled in the queue mail. Show the task" {
+	if said := a.text("div", "id", "said"); said != "The task is scheduled in queue mail. View task" {
 		t.Errorf("%q", said)
 	}
 	info := s.find("mail", "mine")
@@ -210,18 +212,18 @@ func TestEnqueueByHand(t *testing.T) {
 			t.Errorf("%s %q: %d, want %q: %s", name, value, a.status, want, a.text("main"))
 		}
 	}
-	wrong("type", " ", "Say the type")
-	wrong("queue", "}x", "must not begin with }")
-	wrong("queue", "\xff", "must be UTF-8")
-	wrong("payload", "{\n\"a\" 1}", "This is not JSON, at line 2, character 5")
-	wrong("encoding", "morse", "There is no encoding")
-	wrong("headers", "no colon", "write each header on a line of its own")
-	wrong("max_retry", "-1", "whole number from 0")
-	wrong("timeout", "soon", "This is no length of time")
-	wrong("deadline", "soon", "This is no time")
-	wrong("process_at", "2099-01-01T00:00", "Say either when, or in how long.")
-	wrong("unique", "0s", "It must be more than nothing")
-	wrong("unique", "1h", "holds the lock")
+	wrong("type", " ", "A type is required")
+	wrong("queue", "}x", "Must not begin with }")
+	wrong("queue", "\xff", "Must be UTF-8")
+	wrong("payload", "{\n\"a\" 1}", "Not valid JSON at line 2, character 5")
+	wrong("encoding", "morse", "Unknown encoding")
+	wrong("headers", "no colon", "write one header per line")
+	wrong("max_retry", "-1", "whole number, 0 or more")
+	wrong("timeout", "soon", "Not a duration")
+	wrong("deadline", "soon", "Not a time")
+	wrong("process_at", "2099-01-01T00:00", "Set either “Run in” or “Run at”, not both.")
+	wrong("unique", "0s", "Must be greater than zero")
+	wrong("unique", "1h", "holds the uniqueness lock")
 	wrong("id", "mine", "has a task with this ID")
 	if n := s.size("mail"); n != 1 {
 		t.Errorf("%d tasks", n)
@@ -235,7 +237,7 @@ func TestEnqueueByHand(t *testing.T) {
 	}
 }
 
-// TestCopiesAreExact sends forms as browsers do.
+// TestCopiesAreExact submits forms like browsers do.
 func TestCopiesAreExact(t *testing.T) {
 	s := newSite(t)
 	for n, payload := range []string{
@@ -274,7 +276,7 @@ func TestEditPayload(t *testing.T) {
 		t.Errorf("compact: %q", got)
 	}
 	bad := s.submit(a.form("/edit"), "payload", `{"a":`)
-	if bad.status != 422 || !strings.Contains(bad.text("main"), "This is not JSON, at line 1") || strings.TrimSpace(inner(bad.one("textarea"))) != `{"a":` {
+	if bad.status != 422 || !strings.Contains(bad.text("main"), "Not valid JSON at line 1") || strings.TrimSpace(inner(bad.one("textarea"))) != `{"a":` {
 		t.Errorf("%d: %s", bad.status, bad.text("main"))
 	}
 	s.follow(s.submit(a.form("/edit"), "payload", `{"a":3}`))

@@ -23,35 +23,55 @@ type tasksBody struct {
 	Total               int // tasks in the state
 	Rows                []taskRow
 	Kinds               []kindButton
-	All                 string // all of what
-	Page, Pages         int    // 0: there are no numbers, because a filter or a group is looked through
+	All                 string // label of the menu for all tasks
+	Page, Pages         int    // 0: no page numbers, because the list has a filter or a group
 	Size                int
-	preset              int // the size that who asks has chosen in the settings
+	preset              int // page size in the user's settings
 	Sizes               []int
 	Links               pageLinks
-	Looked              int  // tasks that were looked at for this page, where there is a filter
-	Short               bool // the page ended before it was full
+	Scanned             int  // tasks scanned for this page if there is a filter
+	Short               bool // the scan limit was reached before the page was full
 }
 
-// pageLinks lead to other parts of a list; empty: there is none.
+// pageLinks are the links to other pages of a list. Empty: none.
 type pageLinks struct{ First, Back, Next, Last string }
 
-// filterBox is where a filter is typed.
+// filterBox is the field for a filter.
 type filterBox struct {
 	Text   string
-	Wrong  string // what is wrong with it
-	Marks  string // the line, and a mark under the place of the mistake
-	Fields []string
+	Wrong  string   // error of the filter
+	Marks  string   // the filter with a mark below the error
+	Terms  []string // suggestions
+	Quoted string   // if the filter is invalid, a filter that finds its text; may be empty
 }
 
-// filterBoxOf reads a filter. It is nil where the text is wrong: the box says what is.
+// filterTerms are suggestions for terms: one for each field, with an operator that the field
+// supports.
+var filterTerms = func() []string {
+	fields := filter.Fields()
+	for i, name := range fields {
+		for _, op := range []string{":", ">"} {
+			if term := name + op; slices.ContainsFunc([]string{"1", "10m", "active"}, func(value string) bool { _, err := filter.Parse(term + value); return err == nil }) {
+				fields[i] = term
+				break
+			}
+		}
+	}
+	return fields
+}()
+
+// filterBoxOf parses a filter. The filter is nil if the text is invalid; the box then has the
+// error.
 func filterBoxOf(text string) (filterBox, *filter.Filter) {
-	box := filterBox{Text: text, Fields: filter.Fields()}
+	box := filterBox{Text: text, Terms: filterTerms}
 	f, err := filter.Parse(text)
 	var syntax *filter.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
 		box.Wrong, box.Marks = sentence(syntax.Msg), syntax.Pointer()
+		if _, err := filter.Parse(quoteFilter(text)); err == nil {
+			box.Quoted = quoteFilter(text)
+		}
 		return box, nil
 	case err != nil:
 		box.Wrong = sentence(err.Error())
@@ -60,11 +80,11 @@ func filterBoxOf(text string) (filterBox, *filter.Filter) {
 	return box, f
 }
 
-// kindButton is one change that tasks can undergo.
+// kindButton is the button for a kind of change.
 type kindButton struct {
 	Kind       bulk.Kind
 	Name, Icon string
-	Asked      bool // it cannot be undone
+	Confirm    bool // requires confirmation, since it cannot be undone
 }
 
 var kindButtons = map[bulk.Kind]kindButton{
@@ -74,7 +94,7 @@ var kindButtons = map[bulk.Kind]kindButton{
 	bulk.Cancel:  {bulk.Cancel, "Cancel", "cancel", false},
 }
 
-// kinds are the changes of tasks in these states that who asks may make.
+// kinds returns the changes of tasks in these states that the user may make.
 func (u *UI) kinds(r *http.Request, states ...asynq.TaskState) []kindButton {
 	var all []kindButton
 	for _, kind := range []bulk.Kind{bulk.Run, bulk.Archive, bulk.Cancel, bulk.Delete} {
@@ -88,11 +108,11 @@ func (u *UI) kinds(r *http.Request, states ...asynq.TaskState) []kindButton {
 
 // Bounds of one page of tasks.
 const (
-	mostSize   = 200
-	mostLooked = 20_000 // tasks that one page of a filter looks at
+	mostSize    = 200
+	mostScanned = 20_000 // tasks scanned for one page of a filtered list
 )
 
-// number reads a positive number of the query.
+// number parses a positive number of the query.
 func number(q url.Values, name string, otherwise, most int) int {
 	n, err := strconv.Atoi(q.Get(name))
 	if err != nil || n < 1 {
@@ -101,19 +121,19 @@ func number(q url.Values, name string, otherwise, most int) int {
 	return min(n, most)
 }
 
-// tasks is the page of the tasks of one queue in one state.
+// tasks is the page with the tasks of one queue in one state.
 func (u *UI) tasks(r *http.Request) (*view, error) {
 	q := r.URL.Query()
 	body := &tasksBody{Queue: q.Get("queue"), State: q.Get("state"), Group: q.Get("group"), Sizes: sizes()}
 	if body.Queue == "" {
-		return nil, invalid("Say which queue: /tasks?queue=default&state=pending. To look through all of them, search.")
+		return nil, invalid("The parameter queue is required: /tasks?queue=default&state=pending. To list tasks of all queues, use the search.")
 	}
 	if body.State == "" {
 		body.State = asynq.TaskStatePending.String()
 	}
 	state, ok := filter.ParseState(body.State)
 	if !ok {
-		return nil, invalid("There is no state %q: a task is %s.", body.State, "active, pending, scheduled, retry, aggregating, archived or completed")
+		return nil, invalid("Unknown state %q: a task is %s.", body.State, "active, pending, scheduled, retry, aggregating, archived or completed")
 	}
 	if state != asynq.TaskStateAggregating {
 		body.Group = ""
@@ -144,12 +164,12 @@ func (u *UI) tasks(r *http.Request) (*view, error) {
 		err = u.numbered(r, inspector, body, state)
 	}
 	if errors.Is(err, asynq.ErrCursor) {
-		return nil, invalid("This address does not lead to a page of tasks any more: begin with the first one.")
+		return nil, invalid("This page no longer exists. Go back to the first page.")
 	}
 	return v, err
 }
 
-// allOf says what a change of all is a change of.
+// allOf returns the label of the menu for all tasks.
 func allOf(b *tasksBody, f *filter.Filter) string {
 	switch {
 	case !f.Empty():
@@ -161,7 +181,7 @@ func allOf(b *tasksBody, f *filter.Filter) string {
 	}
 }
 
-// numbered fills in a page by its number. Redis finds it at once, however many are before it.
+// numbered fills in a page by its number. Redis finds it directly, regardless of its position.
 func (u *UI) numbered(r *http.Request, inspector *asynq.Inspector, b *tasksBody, state asynq.TaskState) error {
 	b.Pages = max((b.Total+b.Size-1)/b.Size, 1)
 	b.Page = number(r.URL.Query(), "page", 1, b.Pages)
@@ -170,7 +190,7 @@ func (u *UI) numbered(r *http.Request, inspector *asynq.Inspector, b *tasksBody,
 		asynq.TaskStateScheduled: inspector.ListScheduledTasks, asynq.TaskStateRetry: inspector.ListRetryTasks,
 		asynq.TaskStateArchived: inspector.ListArchivedTasks, asynq.TaskStateCompleted: inspector.ListCompletedTasks,
 	}[state]
-	tasks, err := list(b.Queue, asynq.Page(b.Page), asynq.PageSize(b.Size))
+	tasks, err := list(b.Queue, asynq.Page(b.Page), asynq.PageSize(b.Size), asynq.NewestFirst())
 	if err != nil {
 		return err
 	}
@@ -185,19 +205,19 @@ func (u *UI) numbered(r *http.Request, inspector *asynq.Inspector, b *tasksBody,
 	return nil
 }
 
-// walked fills in a page from its cursor on, which stays in step whatever comes and goes meanwhile.
+// walked fills in a page from its cursor. It stays consistent while tasks enter and leave the list.
 func (u *UI) walked(r *http.Request, b *tasksBody, state asynq.TaskState, f *filter.Filter) error {
 	s := search.Search{Filter: f, Seen: u.Redact.Task}
 	tf := s.TaskFilter(state)
-	tf.Group, tf.MaxScan = b.Group, mostLooked
+	tf.Group, tf.MaxScan = b.Group, mostScanned
 	cursor := r.URL.Query().Get("cursor")
-	page, err := u.Inspector.TasksAfter(r.Context(), b.Queue, state, tf, cursor, b.Size)
+	page, err := u.Inspector.ListTasks(r.Context(), b.Queue, state, asynq.ListTasksOptions{Filter: tf, Cursor: cursor, Limit: b.Size})
 	if err != nil {
 		return err
 	}
 	b.Rows = u.taskRows(page.Tasks)
 	if !f.Empty() {
-		b.Looked = page.Looked
+		b.Scanned = page.Scanned
 	}
 	if cursor != "" {
 		b.Links.First = u.tasksLink(b, "", "")
@@ -209,7 +229,7 @@ func (u *UI) walked(r *http.Request, b *tasksBody, state asynq.TaskState, f *fil
 	return nil
 }
 
-// tasksLink is the URL of another part of the same list.
+// tasksLink returns the URL of another page of the same list.
 func (u *UI) tasksLink(b *tasksBody, name, value string) string {
 	q := url.Values{"queue": {b.Queue}, "state": {b.State}}
 	for name, value := range map[string]string{"group": b.Group, "filter": b.Filter.Text, name: value} {

@@ -19,31 +19,31 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
-// verbs are what the gate is asked for each kind of change.
+// verbs maps kinds of changes to permissions.
 var verbs = map[bulk.Kind]access.Verb{
 	bulk.Run: access.TaskRun, bulk.Archive: access.TaskArchive, bulk.Delete: access.TaskDelete, bulk.Cancel: access.TaskCancel,
 }
 
-// changed says in the words of a sentence what was done.
+// changed maps kinds of changes to their past participles.
 var changed = map[bulk.Kind]string{
-	bulk.Run: "run now", bulk.Archive: "archived", bulk.Delete: "deleted", bulk.Cancel: "asked to end",
+	bulk.Run: "moved to pending", bulk.Archive: "archived", bulk.Delete: "deleted", bulk.Cancel: "canceled",
 }
 
 // Bounds of changes of many tasks.
 const (
-	mostSpecs     = 100     // operations that one form may start
-	mostCounted   = 100_000 // tasks that are looked at to count those that a filter finds
-	countPatience = 5 * time.Second
-	waitPatience  = 3 * time.Second // how long a change of picked tasks is waited for
+	mostSpecs    = 100     // operations that one form may start
+	mostCounted  = 100_000 // tasks scanned to count the matches of a filter
+	countTimeout = 5 * time.Second
+	waitTimeout  = 5 * time.Second // how long the response waits for a change of selected tasks
 )
 
-// changeTasks carries out a change of the tasks that were picked, or of all that match. The form has do for the one, and all for the other.
+// changeTasks changes the selected tasks (form field do) or all matching tasks (form field all).
 func (u *UI) changeTasks(w http.ResponseWriter, r *http.Request) (*view, error) {
 	form := r.PostForm
 	all := form.Get("all") != ""
 	kind := bulk.Kind(cmp.Or(form.Get("all"), form.Get("do")))
 	if _, ok := verbs[kind]; !ok || u.Bulk == nil {
-		return nil, invalid("Tasks can be run, archived, deleted or canceled, but not %q.", kind)
+		return nil, invalid("Unknown action %q: tasks can be run, archived, deleted or canceled.", kind)
 	}
 	specs, err := u.specs(r, kind, all)
 	if err != nil {
@@ -54,15 +54,23 @@ func (u *UI) changeTasks(w http.ResponseWriter, r *http.Request) (*view, error) 
 			return nil, nil
 		}
 	}
+	archives := false // it deletes archived tasks without consent so far
+	if kind == bulk.Archive && !accepts(r, specs) {
+		n, err := u.overflow(r, specs)
+		if err != nil {
+			return nil, err
+		}
+		archives = n > 0
+	}
 	switch {
 	case len(specs) == 0 && !all:
-		u.say(w, r, flash{Text: "No task is picked.", Bad: true})
+		u.say(w, r, flash{Text: "No task is selected.", Bad: true})
 		http.Redirect(w, r, u.back(r), http.StatusSeeOther)
 		return nil, nil
-	case all && (form.Get("confirm") == "" || form.Get("confirm") != form.Get("count")):
+	case all && (archives || form.Get("confirm") == "" || form.Get("confirm") != form.Get("count")):
 		return u.askAll(r, kind, specs)
-	case !all && kindButtons[kind].Asked && form.Get("confirm") != "yes":
-		return u.askPicked(r, kind, specs)
+	case !all && (archives || kindButtons[kind].Confirm && form.Get("confirm") != "yes"):
+		return u.askSelected(r, kind, specs)
 	}
 	ops := make([]bulk.Operation, 0, len(specs))
 	for _, spec := range specs {
@@ -74,7 +82,7 @@ func (u *UI) changeTasks(w http.ResponseWriter, r *http.Request) (*view, error) 
 		ops = append(ops, op)
 	}
 	if len(ops) == 0 {
-		u.say(w, r, flash{Text: "There is no such task any more: nothing was done."})
+		u.say(w, r, flash{Text: "These tasks no longer exist. Nothing was changed."})
 		http.Redirect(w, r, u.back(r), http.StatusSeeOther)
 		return nil, nil
 	}
@@ -84,14 +92,15 @@ func (u *UI) changeTasks(w http.ResponseWriter, r *http.Request) (*view, error) 
 		}
 		return u.to(w, r, "/operations")
 	}
-	return u.sayPicked(w, r, kind, ops)
+	return u.saySelected(w, r, kind, ops)
 }
 
-// specs are the operations that a form asks for: one for each queue, and for all that match one for each state as well.
+// specs returns the operations of a form: one per queue, and for all matching tasks one per queue
+// and state.
 func (u *UI) specs(r *http.Request, kind bulk.Kind, all bool) ([]bulk.Spec, error) {
 	form := r.PostForm
 	if !all {
-		return pickedSpecs(form, kind)
+		return selectedSpecs(form, kind)
 	}
 	base := bulk.Spec{Kind: kind, Queue: form.Get("queue"), State: form.Get("state"), Group: form.Get("group"), Filter: form.Get("filter")}
 	if base.Queue != "" && base.State != "" {
@@ -128,23 +137,24 @@ func (u *UI) specs(r *http.Request, kind bulk.Kind, all bool) ([]bulk.Spec, erro
 		}
 	}
 	if len(specs) > mostSpecs {
-		return nil, invalid("These are tasks of %d states of queues: at most %d can be changed at a time. Choose a queue or a state.", len(specs), mostSpecs)
+		return nil, invalid("These tasks are in %d combinations of queue and state; one operation covers at most %d. Choose a queue or a state.", len(specs), mostSpecs)
 	}
 	return specs, nil
 }
 
-// pickedSpecs are the operations for tasks that were picked. Each is named by its ID, or with its queue as pick makes it.
-func pickedSpecs(form url.Values, kind bulk.Kind) ([]bulk.Spec, error) {
+// selectedSpecs returns the operations for selected tasks. Each is named by its ID, or by its queue
+// and ID in the form of pick.
+func selectedSpecs(form url.Values, kind bulk.Kind) ([]bulk.Spec, error) {
 	ids := map[string][]string{}
 	if len(form["id"]) > bulk.MaxIDs {
-		return nil, invalid("%d tasks are picked: at most %d can be at a time.", len(form["id"]), bulk.MaxIDs)
+		return nil, invalid("%d tasks are selected. An operation can change at most %d.", len(form["id"]), bulk.MaxIDs)
 	}
 	for _, id := range form["id"] {
 		queue := form.Get("queue")
 		if form.Get("mixed") != "" {
 			q, err := url.ParseQuery(id)
 			if err != nil {
-				return nil, invalid("What was picked cannot be read: load the page again.")
+				return nil, invalid("The selection is not valid. Reload the page.")
 			}
 			queue, id = q.Get("queue"), q.Get("id")
 		}
@@ -165,15 +175,15 @@ func pickedSpecs(form url.Values, kind bulk.Kind) ([]bulk.Spec, error) {
 	return specs, nil
 }
 
-// pick names a task where a list has those of more than one queue.
+// pick names a task in a list with tasks of several queues.
 func pick(queue, id string) string { return url.Values{"queue": {queue}, "id": {id}}.Encode() }
 
-// actionOf is what an operation does, for the gate.
+// actionOf returns the action of an operation, for the gate.
 func actionOf(s bulk.Spec, count int) access.Action {
 	return access.Action{Verb: verbs[s.Kind], Queue: s.Queue, Group: s.Group, State: s.State, Filter: s.Filter, Count: count}
 }
 
-// start starts an operation, which writes to the audit log when it has ended.
+// start starts an operation, which is logged in the audit log when it ends.
 func (u *UI) start(r *http.Request, spec bulk.Spec) (bulk.Operation, error) {
 	later := r.Clone(context.WithoutCancel(r.Context()))
 	return u.Bulk.Start(access.UserFrom(r.Context()).Name, spec, func(op bulk.Operation) {
@@ -186,50 +196,106 @@ func (u *UI) start(r *http.Request, spec bulk.Spec) (bulk.Operation, error) {
 	})
 }
 
-// sayPicked waits a little for a change of picked tasks, and goes back to where they were picked.
-func (u *UI) sayPicked(w http.ResponseWriter, r *http.Request, kind bulk.Kind, ops []bulk.Operation) (*view, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), waitPatience)
+// saySelected waits briefly for a change of selected tasks and redirects to the list.
+func (u *UI) saySelected(w http.ResponseWriter, r *http.Request, kind bulk.Kind, ops []bulk.Operation) (*view, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), waitTimeout)
 	defer cancel()
-	done, failed := 0, 0
+	done, failed, deleted := 0, 0, 0
 	var why, first string
 	for _, op := range ops {
 		op, ok := u.Bulk.Wait(ctx, op.ID)
 		if !ok || !op.Status.Ended() {
 			return u.to(w, r, "/operations")
 		}
-		done, failed = done+op.Changed, failed+op.Failed
+		done, failed, deleted = done+op.Changed, failed+op.Failed, deleted+op.Discarded
 		for _, result := range op.Results {
 			if result.Err != nil && why == "" {
 				why, first = result.Err.Error(), op.ID
 			}
 		}
 	}
-	said := flash{Text: fmt.Sprintf("%s: %s.", show.Plural(int64(done), "task"), changed[kind])}
+	said := flash{Text: fmt.Sprintf("%s %s.", show.Plural(int64(done), "task"), changed[kind]) + discarded(deleted)}
 	if failed > 0 {
-		said.Bad, said.Link, said.LinkText = true, "/operation?"+url.Values{"id": {first}}.Encode(), "What became of each"
-		said.Text += fmt.Sprintf(" %s could not be: %s", show.Number(int64(failed)), sentence(why))
+		said.Bad, said.Link, said.LinkText = true, "/operation?"+url.Values{"id": {first}}.Encode(), "Results"
+		said.Text += fmt.Sprintf(" %s failed: %s", show.Number(int64(failed)), sentence(why))
 	}
 	u.say(w, r, said)
 	http.Redirect(w, r, u.back(r), http.StatusSeeOther)
 	return nil, nil
 }
 
-func (u *UI) askPicked(r *http.Request, kind bulk.Kind, specs []bulk.Spec) (*view, error) {
+func (u *UI) askSelected(r *http.Request, kind bulk.Kind, specs []bulk.Spec) (*view, error) {
 	n := 0
-	q := question{Action: "/tasks", Button: kindButtons[kind].Name, Harm: kindButtons[kind].Asked, Fields: formFields(r.PostForm, "confirm")}
+	q := question{Action: "/tasks", Button: kindButtons[kind].Name, Harm: kindButtons[kind].Confirm, Fields: formFields(r.PostForm, "confirm", discardField.Name)}
 	for _, spec := range specs {
 		n += len(spec.IDs)
 	}
 	q.Title = fmt.Sprintf("%s %s?", kindButtons[kind].Name, show.Plural(int64(n), "task"))
-	q.Text = []string{"They cannot be brought back."}
+	q.Button += " " + show.Plural(int64(n), "task")
+	if kind == bulk.Archive {
+		discards, err := u.overflow(r, specs)
+		if err != nil {
+			return nil, err
+		}
+		q.warn(discards)
+		return u.ask(r, q)
+	}
+	q.Text = []string{"This cannot be undone."}
+	active, err := u.countActive(r, specs)
+	switch {
+	case err != nil:
+		return nil, err
+	case active == n:
+		q.Bar = "Active tasks cannot be deleted. Cancel them first."
+	case active > 0:
+		q.Bar = fmt.Sprintf("Active tasks cannot be deleted, and %d of these tasks %s active. Cancel them first, or remove them from the selection.", active, are(active))
+	}
 	return u.ask(r, q)
 }
 
-// askAll counts what would be changed, and asks for that number.
+// overflow returns the number of archived tasks that are deleted if the tasks of the specs are
+// archived.
+func (u *UI) overflow(r *http.Request, specs []bulk.Spec) (int, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	tasks := make(map[string]int)
+	for _, spec := range specs {
+		c, err := u.Bulk.Count(ctx, spec, mostCounted)
+		if err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
+			return 0, err
+		}
+		tasks[spec.Queue] += c.N
+	}
+	return u.discards(ctx, tasks)
+}
+
+// countActive counts the selected tasks that are active. It scans all active tasks, which are at
+// most as many as there are worker slots.
+func (u *UI) countActive(r *http.Request, specs []bulk.Spec) (n int, err error) {
+	inspector, cancel := u.inspector(r)
+	defer cancel()
+	for _, spec := range specs {
+		for t, err := range inspector.Tasks(r.Context(), spec.Queue, asynq.TaskStateActive, asynq.TaskFilter{}) {
+			if err != nil {
+				if errors.Is(err, asynq.ErrQueueNotFound) {
+					break
+				}
+				return n, err
+			}
+			if slices.Contains(spec.IDs, t.ID) {
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
+// askAll counts the tasks to change, and asks the user to confirm that number.
 func (u *UI) askAll(r *http.Request, kind bulk.Kind, specs []bulk.Spec) (*view, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), countPatience)
+	ctx, cancel := context.WithTimeout(r.Context(), countTimeout)
 	defer cancel()
 	n, left, complete := 0, mostCounted, true
+	tasks := make(map[string]int)
 	for _, spec := range specs {
 		if left <= 0 {
 			complete = false
@@ -243,19 +309,20 @@ func (u *UI) askAll(r *http.Request, kind bulk.Kind, specs []bulk.Spec) (*view, 
 		if err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
 			return nil, err
 		}
-		n, left, complete = n+c.N, left-c.Looked, complete && c.Complete
+		n, left, complete = n+c.N, left-c.Scanned, complete && c.Complete
+		tasks[spec.Queue] += c.N
 	}
 	name := kindButtons[kind].Name
 	if n == 0 && complete {
-		return u.ask(r, question{Title: "There is nothing to do", Text: []string{"No task fits now: others were faster, or the filter finds none that could be changed so."}})
+		return u.ask(r, question{Title: "Nothing to change", Text: []string{"No task matches."}})
 	}
 	about := show.Number(int64(n)) + " "
 	if !complete {
 		about = "at least " + about
 	}
 	q := question{
-		Title: fmt.Sprintf("%s %stasks?", name, about), Button: name + " them", Action: "/tasks", Type: strconv.Itoa(n), Harm: kindButtons[kind].Asked,
-		Fields: append(formFields(r.PostForm, "confirm", "count", "id", "do"), field{"count", strconv.Itoa(n)}),
+		Title: fmt.Sprintf("%s %stasks?", name, about), Button: name + " " + show.Plural(int64(n), "task"), Action: "/tasks", Type: strconv.Itoa(n), Harm: kindButtons[kind].Confirm,
+		Fields: append(formFields(r.PostForm, "confirm", "count", "id", "do", discardField.Name), field{"count", strconv.Itoa(n)}),
 		Text:   []string{describe(specs, r.PostForm)},
 	}
 	if n == 1 && complete {
@@ -263,39 +330,45 @@ func (u *UI) askAll(r *http.Request, kind bulk.Kind, specs []bulk.Spec) (*view, 
 	}
 	switch kind {
 	case bulk.Delete:
-		q.Text = append(q.Text, "They cannot be brought back.")
+		q.Text = append(q.Text, "This cannot be undone.")
 	case bulk.Archive:
-		q.Text = append(q.Text, "The archive of a queue keeps the newest 10,000.")
+		q.Text = append(q.Text, "Archived tasks are kept for 90 days and can be run again.")
+		discards, err := u.discards(r.Context(), tasks)
+		if err != nil {
+			return nil, err
+		}
+		q.warn(discards)
 	case bulk.Cancel:
-		q.Text = append(q.Text, "Their handlers are asked to end; the tasks are tried again later, if they may be.")
+		q.Text = append(q.Text, "The contexts of their handlers are canceled. A task whose handler returns an error is retried if it has retries left.")
 	case bulk.Run:
-		q.Text = append(q.Text, "They become pending, and run as soon as a worker is free.")
+		q.Text = append(q.Text, "They become pending and run as soon as a worker is free.")
 	}
 	if !complete {
-		q.Text = append(q.Text, "Only "+show.Number(mostCounted)+" tasks were looked at to count them, so there may be more. All that match when the operation comes to them are changed.")
+		q.Text = append(q.Text, "Only the first "+show.Number(mostCounted)+" tasks were counted, so there may be more. The operation changes every match.")
 	}
 	return u.ask(r, q)
 }
 
-// describe says which tasks operations are about.
+// describe describes the tasks of operations.
 func describe(specs []bulk.Spec, form url.Values) string {
 	s := "All tasks"
 	if len(specs) == 1 {
 		s = "All " + specs[0].State + " tasks"
 		if specs[0].Group != "" {
-			s += " of the group " + show.Clip(specs[0].Group, 80)
+			s += " of group " + show.Clip(specs[0].Group, 80)
 		}
-		s += " in the queue " + show.Clip(specs[0].Queue, 80)
+		s += " in queue " + show.Clip(specs[0].Queue, 80)
 	} else if queue := form.Get("queue"); queue != "" {
-		s += " in the queue " + show.Clip(queue, 80)
+		s += " in queue " + show.Clip(queue, 80)
 	}
 	if f := form.Get("filter"); f != "" {
-		s += " that match: " + show.Clip(f, 200)
+		s += " matching: " + show.Clip(f, 200)
 	}
 	return s + "."
 }
 
-// formFields are all fields of a form but some, to be sent again with an answer.
+// formFields returns the fields of a form except those in but, to send them again with a
+// confirmation.
 func formFields(form url.Values, but ...string) []field {
 	var fields []field
 	for name, values := range form {

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"context"
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/filter"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
 func (s *site) scheduled(n int) {
@@ -68,7 +71,7 @@ func TestTasksByFilter(t *testing.T) {
 		t.Errorf("found %q", ids)
 	}
 	a := s.ask("/tasks", "queue", "mail", "state", "scheduled", "filter", `type:odd tpye:x`)
-	if marks := inner(a.one("pre", "class", "marks")); a.status != 422 || marks != "type:odd tpye:x\n         ^" || !strings.Contains(a.text("div", "id", "wrong"), "no field tpye") {
+	if marks := inner(a.one("pre", "class", "marks")); a.status != 422 || marks != "type:odd tpye:x\n         ^" || !strings.Contains(a.text("div", "id", "wrong"), "Unknown field tpye") {
 		t.Errorf("%d: %q", a.status, marks)
 	}
 	if value := attr(a.all("input", "name", "filter")[1], "value"); value != "type:odd tpye:x" {
@@ -95,7 +98,7 @@ func TestTasksOfEachState(t *testing.T) {
 	if a := s.get("/tasks", "queue", "other", "state", "archived"); !strings.Contains(a.text("table"), "it broke and here is why") || a.ids()[0] != dead.ID {
 		t.Errorf("archived: %s", a.text("table"))
 	}
-	if a := s.get("/tasks", "queue", "other", "state", "retry"); !strings.Contains(a.text("main"), "There is no task that is retry.") {
+	if a := s.get("/tasks", "queue", "other", "state", "retry"); !strings.Contains(a.text("main"), "No retry tasks.") {
 		t.Errorf("none: %s", a.text("main"))
 	}
 }
@@ -104,21 +107,21 @@ func TestPickedTasksAreChanged(t *testing.T) {
 	s := newSite(t)
 	s.scheduled(10)
 	list := s.get("/tasks", "queue", "mail", "state", "scheduled")
-	form := list.all("form", "class", "picking")[0]
+	form := list.all("form", "class", "selectable")[0]
 
 	a := s.follow(s.submit(form, "do", "run"))
-	if !strings.Contains(a.text("div", "id", "said"), "No task is picked.") {
+	if !strings.Contains(a.text("div", "id", "said"), "No task is selected.") {
 		t.Errorf("none: %s", a.text("main"))
 	}
 	a = s.follow(s.submit(form, "do", "run", "id", "t3"))
-	if said := a.text("div", "id", "said"); said != "1 task: run now." {
+	if said := a.text("div", "id", "said"); said != "1 task moved to pending." {
 		t.Errorf("run: %q", said)
 	}
 	if got := s.gate.log(); !slices.Equal(got, []string{"task.run queue=mail state=scheduled n=1 ok=true"}) {
 		t.Errorf("log: %q", got)
 	}
 	a = s.follow(s.submit(form, "do", "archive", "id", "none"))
-	if said := a.text("div", "id", "said"); !strings.Contains(said, "0 tasks: archived. 1 could not be: Task not found") {
+	if said := a.text("div", "id", "said"); !strings.Contains(said, "0 tasks archived. 1 failed: Task not found") {
 		t.Errorf("archive: %q", said)
 	}
 	if a = s.get("/operation", "id", s.bulk.List()[0].ID); !strings.Contains(a.text("table"), "none Task not found") {
@@ -133,7 +136,7 @@ func TestPickedTasksAreChanged(t *testing.T) {
 		t.Errorf("%d tasks before the answer", n)
 	}
 	a = s.follow(s.submit(a.form("/tasks")))
-	if said := a.text("div", "id", "said"); said != "1 task: deleted." || s.size("mail") != 9 {
+	if said := a.text("div", "id", "said"); said != "1 task deleted." || s.size("mail") != 9 {
 		t.Errorf("delete: %q", said)
 	}
 }
@@ -143,7 +146,7 @@ func TestAllThatMatchAreChanged(t *testing.T) {
 	s.scheduled(20)
 	form := url.Values{"queue": {"mail"}, "state": {"scheduled"}, "filter": {"type:odd"}, "all": {"delete"}}
 	a := s.postForm("/tasks", form)
-	if !strings.Contains(a.text("h1"), "Delete 10 tasks?") || !strings.Contains(a.text("main"), "All scheduled tasks in the queue mail that match: type:odd.") {
+	if !strings.Contains(a.text("h1"), "Delete 10 tasks?") || !strings.Contains(a.text("main"), "All scheduled tasks in queue mail matching: type:odd.") {
 		t.Fatalf("%d: %s", a.status, a.text("main"))
 	}
 	if wrong := s.submit(a.form("/tasks"), "confirm", "11"); wrong.status != 422 || s.size("mail") != 20 {
@@ -158,16 +161,16 @@ func TestAllThatMatchAreChanged(t *testing.T) {
 	if !strings.Contains(a.text("main"), "10 tasks changed") || len(a.all("div", "hx-trigger", "every 700ms")) != 0 {
 		t.Errorf("the operation: %s", a.text("main"))
 	}
-	if a = s.get("/operations"); !strings.Contains(a.text("table"), "Delete all scheduled tasks of mail that match type:odd") {
+	if a = s.get("/operations"); !strings.Contains(a.text("table"), "Delete all scheduled tasks of mail matching type:odd") {
 		t.Errorf("operations: %s", a.text("main"))
 	}
-	if a := s.postForm("/tasks", form); a.text("h1") != "There is nothing to do" {
+	if a := s.postForm("/tasks", form); a.text("h1") != "Nothing to change" {
 		t.Errorf("again: %s", a.text("main"))
 	}
 	if a := s.ask("/operation", "id", "none"); a.status != 404 {
 		t.Errorf("an unknown operation: %d", a.status)
 	}
-	if a := s.follow(s.postForm("/operation", url.Values{"id": {id}})); !strings.Contains(a.text("div", "id", "said"), "ended before") {
+	if a := s.follow(s.postForm("/operation", url.Values{"id": {id}})); !strings.Contains(a.text("div", "id", "said"), "already ended") {
 		t.Errorf("canceled late: %s", a.text("main"))
 	}
 	for _, all := range []string{"paint", ""} {
@@ -240,10 +243,10 @@ func TestHostileNames(t *testing.T) {
 		}
 		s.get("/enqueue", "queue", queue, "from", name)
 		s.get("/edit", "queue", queue, "id", name)
-		s.ask("/search", "filter", name, "queue", queue) // some are no filter
-		asked := s.submit(list.all("form", "class", "picking")[0], "do", "delete", "id", name)
+		s.ask("/search", "filter", name, "queue", queue) // some are not valid filters
+		asked := s.submit(list.all("form", "class", "selectable")[0], "do", "delete", "id", name)
 		gone := s.follow(s.submit(asked.form("/tasks")))
-		if said := gone.text("div", "id", "said"); said != "1 task: deleted." {
+		if said := gone.text("div", "id", "said"); said != "1 task deleted." {
 			t.Errorf("%q: %q", name, said)
 		}
 		s.get("/operations")
@@ -298,5 +301,137 @@ func TestOnlyWhatDestroysIsRed(t *testing.T) {
 		if (len(buttons) == 1) != red || a.status != http.StatusOK {
 			t.Errorf("%s: %d: %d red buttons: %s", do, a.status, len(buttons), a.text("main"))
 		}
+	}
+}
+
+// A change that must fail cannot be confirmed: the button is disabled, with the reason above it.
+func TestActiveTasksCannotBeDeleted(t *testing.T) {
+	s := newSite(t)
+	receiver := asynq.NewReceiver(s.opt, asynq.ReceiverConfig{Queues: map[string]int{"q": 1}})
+	if err := receiver.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(receiver.Shutdown)
+	s.enqueue(asynq.NewTask("a", nil), asynq.Queue("q"), asynq.TaskID("active"))
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	leases, err := receiver.Receive(ctx, 1, "q")
+	if err != nil || len(leases) != 1 {
+		t.Fatal(leases, err)
+	}
+	s.enqueue(asynq.NewTask("a", nil), asynq.Queue("q"), asynq.TaskID("pending"))
+	s.look()
+	confirmable := func(a *answer, why string) bool {
+		t.Helper()
+		buttons := within(a.one("#question"), "button")
+		if len(buttons) != 1 {
+			t.Fatalf("%d buttons: %s", len(buttons), a.text("#question"))
+		}
+		_, disabled := attribute(buttons[0], "disabled")
+		if disabled != (why != "") || !strings.Contains(a.text("#question"), why) {
+			t.Errorf("disabled %v: %s", disabled, a.text("#question"))
+		}
+		return !disabled
+	}
+	confirmable(s.post("/queue", "queue", "q", "do", "delete"), "1 task is active. Pause the queue")
+	confirmable(s.post("/tasks", "queue", "q", "do", "delete", "id", "active"), "Active tasks cannot be deleted. Cancel them first.")
+	confirmable(s.post("/tasks", "queue", "q", "do", "delete", "id", "active", "id", "pending"), "1 of these tasks is active")
+	if !confirmable(s.post("/tasks", "queue", "q", "do", "delete", "id", "pending"), "") {
+		t.Error("a pending task cannot be deleted")
+	}
+	if err := leases[0].Complete(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !confirmable(s.post("/queue", "queue", "q", "do", "delete"), "") {
+		t.Error("a queue without active tasks cannot be deleted")
+	}
+}
+
+// All suggestions of the search are valid filters with existing fields.
+func TestSearchSuggestions(t *testing.T) {
+	s := newSite(t)
+	s.enqueue(asynq.NewTask(`mail "x"`, nil))
+	s.read()
+	page := s.get("/search")
+	var all []string
+	for _, u := range page.links("/search") {
+		if f := u.Query().Get("filter"); f != "" {
+			all = append(all, f)
+		}
+	}
+	if !slices.Contains(all, `type:"mail \"x\""`) {
+		t.Errorf("the type of the tasks that there are is not suggested: %q", all)
+	}
+	for _, input := range page.all("input", "name", "filter") {
+		example := attr(input, "placeholder")
+		_, after, found := strings.Cut(example, ": ID, text, ")
+		if !found {
+			after = example
+		}
+		all = append(all, strings.ReplaceAll(after, ",", ""))
+	}
+	for _, option := range within(page.one("#terms"), "option") {
+		term := attr(option, "value")
+		if !slices.ContainsFunc([]string{"1", "10m", "active"}, func(value string) bool { _, err := filter.Parse(term + value); return err == nil }) {
+			t.Errorf("%s is suggested, and takes no value", term)
+		}
+	}
+	for _, text := range all {
+		if _, err := filter.Parse(text); err != nil || strings.Contains(text, "user_id") {
+			t.Errorf("%s is suggested: %v", text, err)
+		}
+	}
+	// Invalid filters can be searched for as text.
+	wrong := s.ask("/search", "filter", `email:welcome (`)
+	if !wrong.leads("/search", "filter", `"email:welcome ("`) {
+		t.Errorf("no way to search for the text: %s", wrong.text("#wrong"))
+	}
+}
+
+// Archiving more tasks than the archive keeps shows how many tasks are deleted, and requires
+// consent.
+func TestFullArchiveAsks(t *testing.T) {
+	s := newSite(t)
+	var old []*asynq.TaskRecord
+	for range asynq.ArchiveMaxTasks - 1 {
+		old = append(old, archivedTask("old", "no"))
+	}
+	s.put("mail", old...)
+	for _, id := range []string{"a", "b", "c"} {
+		s.enqueue(asynq.NewTask("new", nil), asynq.Queue("mail"), asynq.TaskID(id))
+	}
+	s.put("mail", &asynq.TaskRecord{ID: "r", State: asynq.TaskStateRetry, Type: "new", LastErr: "gone", Retried: 1, MaxRetry: 3, LastFailedAt: time.Now()})
+	s.look()
+	asked := func(a *answer, tasks string) {
+		t.Helper()
+		if !strings.Contains(a.text("#question"), "keeps the newest 10,000 tasks: "+tasks+" will be deleted, oldest first") ||
+			len(a.all("input", "type", "checkbox", "name", "discard_oldest")) != 1 || s.size("mail") != 10_003 {
+			t.Fatalf("it asks %s of %d tasks", a.text("#question"), s.size("mail"))
+		}
+	}
+	all := []string{"queue", "mail", "state", "pending", "all", "archive", "count", "3"}
+	asked(s.post("/tasks", all...), "2 archived tasks")
+	asked(s.post("/tasks", append(all, "confirm", "3")...), "2 archived tasks") // without the checkbox
+	asked(s.post("/tasks", "queue", "mail", "state", "pending", "do", "archive", "id", "a", "id", "b"), "1 archived task")
+	s.read()
+	id := survey.Identify("gone", "new")
+	s.post("/task", "queue", "mail", "id", "a", "do", "archive") // there is room for one task
+	if got := s.find("mail", "a").State; got != asynq.TaskStateArchived {
+		t.Fatalf("the task is %v", got)
+	}
+	asked(s.post("/task", "queue", "mail", "id", "b", "do", "archive"), "1 archived task")
+	asked(s.post("/error", "id", id, "do", "archive", "confirm", "yes"), "1 archived task")
+
+	s.post("/task", "queue", "mail", "id", "b", "do", "archive", "discard_oldest", "yes", "confirm", "yes")
+	if got := s.find("mail", "b").State; got != asynq.TaskStateArchived || s.size("mail") != 10_002 {
+		t.Errorf("the task is %v, of %d", got, s.size("mail"))
+	}
+	a := s.follow(s.post("/tasks", "queue", "mail", "state", "pending", "do", "archive", "id", "c", "discard_oldest", "yes", "confirm", "yes"))
+	if said := a.text("#said"); said != "1 task archived. 1 task deleted from the full archive." {
+		t.Errorf("picked: %q", said)
+	}
+	a = s.follow(s.post("/error", "id", id, "do", "archive", "confirm", "yes", "discard_oldest", "yes"))
+	if said := a.text("#said"); said != "1 task archived. 1 task deleted from the full archive." {
+		t.Errorf("by error: %q", said)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 const themeCookie = "asynq_theme"
 
-// theme is the look that who asks has chosen: light, dark, or empty for that of the system.
+// theme returns the theme in the user's settings: light, dark, or empty for the system's.
 func theme(r *http.Request) string {
 	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "light" || c.Value == "dark") {
 		return c.Value
@@ -15,18 +15,19 @@ func theme(r *http.Request) string {
 	return ""
 }
 
-// setTheme keeps the chosen look, and goes back to where it was chosen.
+// setTheme stores a theme and redirects to the page where it was chosen.
 func (u *UI) setTheme(w http.ResponseWriter, r *http.Request) (*view, error) {
 	chosen := r.PostForm.Get("theme")
 	if chosen != "light" && chosen != "dark" && chosen != "" {
-		return nil, invalid("There is no look %q.", chosen)
+		return nil, invalid("Unknown theme %q.", chosen)
 	}
 	http.SetCookie(w, u.cookie(r, themeCookie, chosen, 10*365*24*3600))
 	http.Redirect(w, r, u.back(r), http.StatusSeeOther)
 	return nil, nil
 }
 
-// back is the page that a form was sent from, as it says itself. No other site can be named.
+// back returns the page that a form was sent from, as named by the form. It cannot be on another
+// site.
 func (u *UI) back(r *http.Request) string {
 	back := r.PostForm.Get("back")
 	if !strings.HasPrefix(back, u.Root+"/") || strings.HasPrefix(back, "//") || strings.ContainsAny(back, "\\\r\n\t") {

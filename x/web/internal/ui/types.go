@@ -26,22 +26,22 @@ type typesBody struct {
 	Prometheus prometheusNote
 }
 
-// prometheusNote says why there are no rates.
+// prometheusNote describes why there are no rates.
 type prometheusNote struct {
 	Configured bool
 	Error      string
 }
 
-// typeRow is a task type as tables show it.
+// typeRow is a task type in a table.
 type typeRow struct {
 	*survey.Type
 	Counts           []count
 	Running          int
-	Longest, Average time.Duration // of those that run now
-	Rates            *prom.Rates   // nil: not known
+	Longest, Average time.Duration // of running tasks
+	Rates            *prom.Rates   // nil: unknown
 }
 
-// In is how many tasks are in a state.
+// In returns the number of tasks in a state.
 func (r typeRow) In(state string) int {
 	for _, c := range r.Counts {
 		if c.State == state {
@@ -51,10 +51,10 @@ func (r typeRow) In(state string) int {
 	return 0
 }
 
-// Search is a filter for the tasks of the type.
+// Search returns a filter for the tasks of the type.
 func (r typeRow) Search() string { return "type=" + quoteFilter(r.Name) }
 
-// TookText is how long handlers took on average, in words; empty if that is not known.
+// TookText returns the average duration of handlers as text; empty if unknown.
 func (r typeRow) TookText() string {
 	d, ok := r.Took()
 	if !ok {
@@ -63,7 +63,7 @@ func (r typeRow) TookText() string {
 	return show.Duration(d)
 }
 
-// Took is how long handlers took on average in the last minutes.
+// Took returns the average duration of handlers in the last five minutes.
 func (r typeRow) Took() (time.Duration, bool) {
 	if r.Rates == nil || math.IsNaN(r.Rates.Average) {
 		return 0, false
@@ -73,7 +73,8 @@ func (r typeRow) Took() (time.Duration, bool) {
 
 const typesAPage = 100
 
-// types is the list of task types: of tasks that are there, that run, and that Prometheus has heard of.
+// types is the page with the task types: of stored tasks, of running tasks, and those known to
+// Prometheus.
 func (u *UI) types(r *http.Request) (*view, error) {
 	result, err := u.Survey.Tasks(r.Context())
 	body := typesBody{Survey: noteOf(result, err), Filter: r.URL.Query().Get("name"), States: stateNames, Prometheus: prometheusNote{Configured: u.Prometheus != nil}}
@@ -101,13 +102,13 @@ func (u *UI) types(r *http.Request) (*view, error) {
 		{"running", "Running", "n", func(a, b typeRow) int { return cmp.Compare(a.Running, b.Running) }},
 		{"longest", "Longest", "n", func(a, b typeRow) int { return cmp.Compare(a.Longest, b.Longest) }},
 		{"failed", "Failed", "n", func(a, b typeRow) int { return cmp.Compare(a.Failed(), b.Failed()) }},
-		{"share", "Share", "n", func(a, b typeRow) int { return cmp.Compare(share(a), share(b)) }},
-		{"hour", "Completed in 1h", "n", func(a, b typeRow) int { return cmp.Compare(a.LastHour, b.LastHour) }},
+		{"share", "Failed share", "n", func(a, b typeRow) int { return cmp.Compare(share(a), share(b)) }},
+		{"hour", "Completed in 1 h", "n", func(a, b typeRow) int { return cmp.Compare(a.LastHour, b.LastHour) }},
 	}
-	if body.Prometheus.Configured { // nobody else knows these
+	if body.Prometheus.Configured { // only Prometheus has these
 		sorts = append(sorts,
 			sorting[typeRow]{"rate", "Attempts", "n", func(a, b typeRow) int { return cmp.Compare(rate(a), rate(b)) }},
-			sorting[typeRow]{"took", "Takes", "n", func(a, b typeRow) int { return cmp.Compare(took(a), took(b)) }})
+			sorting[typeRow]{"took", "Duration", "n", func(a, b typeRow) int { return cmp.Compare(took(a), took(b)) }})
 	}
 	if body.Columns, err = sortBy(u, r, body.Rows, sorts, "tasks"); err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func (u *UI) types(r *http.Request) (*view, error) {
 	return &view{Template: "types", Title: "Task types", Nav: "/types", Body: body}, err
 }
 
-// typeRows joins what is known of task types.
+// typeRows joins the sources of task types.
 func typeRows(result *survey.Result, s *poll.Snapshot, rates prom.Types) []typeRow {
 	rows := make(map[string]*typeRow)
 	row := func(name string) *typeRow {
@@ -151,7 +152,7 @@ func typeRows(result *survey.Result, s *poll.Snapshot, rates prom.Types) []typeR
 	return all
 }
 
-// countsOf are the numbers of tasks by state.
+// countsOf returns the number of tasks by state.
 func countsOf(shares []survey.Share) []count {
 	all := make([]count, len(stateNames))
 	for i, state := range stateNames {
@@ -165,7 +166,7 @@ func countsOf(shares []survey.Share) []count {
 	return all
 }
 
-// typeBody is one task type.
+// typeBody is the page of one task type.
 type typeBody struct {
 	Survey  surveyNote
 	Row     typeRow
@@ -177,14 +178,14 @@ type typeBody struct {
 	Tasks   []survey.Ref
 }
 
-// typeQueue is how many tasks of a type a queue has, by state.
+// typeQueue is the number of tasks of a type in a queue, by state.
 type typeQueue struct {
 	Name   string
 	N      int
 	Counts []count
 }
 
-// typeRun is a task that a server is at.
+// typeRun is a running task of a type.
 type typeRun struct {
 	*asynq.WorkerInfo
 	Server string
@@ -192,7 +193,7 @@ type typeRun struct {
 }
 
 const (
-	mostErrors   = 10 // of a type's page
+	mostErrors   = 10 // on the page of a type
 	mostTypeRuns = 20
 )
 
@@ -201,7 +202,7 @@ func (u *UI) taskType(r *http.Request) (*view, error) {
 	name := r.URL.Query().Get("type")
 	result, err := u.Survey.Tasks(r.Context())
 	body := typeBody{Survey: noteOf(result, err), States: stateNames}
-	rates, _ := u.Prometheus.Types(r.Context()) // the list of types tells why there are none
+	rates, _ := u.Prometheus.Types(r.Context()) // the page with all types shows the error
 	s := u.Poller.Latest()
 	rows := typeRows(result, s, rates)
 	n := slices.IndexFunc(rows, func(t typeRow) bool { return t.Name == name })
@@ -209,7 +210,7 @@ func (u *UI) taskType(r *http.Request) (*view, error) {
 	case n >= 0:
 		body.Row = rows[n]
 	case body.Survey.Whole:
-		return nil, notFound("No task of the type %q is there, of those that were looked at, and none is being processed.", name)
+		return nil, notFound("No sampled or running task has the type %q.", name)
 	default:
 		body.Row = typeRow{Type: &survey.Type{Name: name}, Counts: countsOf(nil)}
 	}
@@ -245,25 +246,25 @@ func (u *UI) taskType(r *http.Request) (*view, error) {
 
 func typeFigures(t typeRow) []figure {
 	figures := []figure{
-		{Name: "Running", Value: show.Number(int64(t.Running)), Note: "tasks that servers are at"},
+		{Name: "Running", Value: show.Number(int64(t.Running)), Note: "active tasks"},
 		{Name: "Failed", Value: show.Number(int64(t.Failed())), Note: show.Percent(float64(t.Failed()), float64(t.N)) + " of " + show.Plural(int64(t.N), "task")},
-		{Name: "Completed", Value: show.Number(int64(t.LastHour)), Note: "in the last hour, of those that are kept"},
+		{Name: "Completed", Value: show.Number(int64(t.LastHour)), Note: "in the last hour, with a Retention"},
 	}
 	if t.Running > 0 {
-		figures[0].Note = "longest " + show.Duration(t.Longest) + ", on average " + show.Duration(t.Average)
+		figures[0].Note = "longest " + show.Duration(t.Longest) + ", average " + show.Duration(t.Average)
 	}
 	if t.Rates != nil {
 		figures = append(figures, figure{
-			Name: "Attempts", Value: show.PerSecond(t.Rates.Attempts), Unit: "/s", Note: show.Percent(t.Rates.Failed, t.Rates.Attempts) + " fail, in the last 5 minutes",
+			Name: "Attempts", Value: show.PerSecond(t.Rates.Attempts), Unit: "/s", Note: show.Percent(t.Rates.Failed, t.Rates.Attempts) + " failed, last 5 minutes",
 		})
 	}
 	if d, ok := t.Took(); ok {
-		figures = append(figures, figure{Name: "Takes", Value: show.Duration(d), Note: "on average, in the last 5 minutes"})
+		figures = append(figures, figure{Name: "Duration", Value: show.Duration(d), Note: "average, last 5 minutes"})
 	}
 	return figures
 }
 
-// hourBars is how often something happened in each hour, on a scale up to the most.
+// hourBars returns a bar for each hour, scaled to the maximum.
 func hourBars(hours [survey.Hours]int) template.HTML {
 	return bars(hours[:])
 }

@@ -40,7 +40,7 @@ func TestTypes(t *testing.T) {
 		t.Errorf("rows %q, link %v", rows, page.search())
 	}
 	one := s.get("/type", "type", "mail")
-	if text := one.text("main"); !strings.Contains(text, "longest 1m, on average 1m") || !strings.Contains(text, "25 % fail") || len(one.links("/error")) == 0 || len(one.links("/task")) != 3 {
+	if text := one.text("main"); !strings.Contains(text, "longest 1m, average 1m") || !strings.Contains(text, "25 % failed") || len(one.links("/error")) == 0 || len(one.links("/task")) != 3 {
 		t.Errorf("it says %q", text)
 	}
 	s.get("/type", "type", "video")
@@ -62,5 +62,5 @@ func TestTypesWithAPrometheusThatIsGone(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	s := newSite(t, withPrometheus(t, gone.URL))
-	proctest.Eventually(s, "Prometheus to be missed", func() bool { return strings.Contains(s.get("/types").text("main"), "Prometheus does not tell") })
+	proctest.Eventually(s, "the error of Prometheus", func() bool { return strings.Contains(s.get("/types").text("main"), "Attempt rates unavailable") })
 }

@@ -1,4 +1,5 @@
-// Package ui is the pages: made on the server by html/template, readable and usable without scripts, and made lively by small ones.
+// Package ui serves the pages. They are rendered on the server by html/template, work without
+// scripts, and are enhanced by small ones.
 package ui
 
 import (
@@ -19,9 +20,9 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
-// Config is what the pages need.
+// Config configures the pages.
 type Config struct {
-	Root      string // path that all pages are under, without a slash at its end; may be empty
+	Root      string // path of all pages, without a trailing slash; may be empty
 	Inspector *asynq.Inspector
 	Client    *asynq.Client
 	Poller    Poller
@@ -30,34 +31,35 @@ type Config struct {
 	Bulk      *bulk.Manager
 	Logger    *slog.Logger
 
-	// Redact is what may be shown of a payload or a result; nil: all. Pages show and search nothing else.
+	// Redact redacts payloads and results; nil: everything is shown. Pages show and search only
+	// redacted data.
 	Redact redact.Redact
-	// PayloadText and ResultText make text of bytes, or say that they do not; nil: nobody does.
+	// PayloadText and ResultText format bytes as text, or report that they do not. They may be nil.
 	PayloadText, ResultText func(typename string, data []byte) (string, bool)
 	Survey                  *survey.Survey
-	Prometheus              *prom.Client // nil: none is configured
-	ReadOnly                bool         // every change is refused, to all
+	Prometheus              *prom.Client // nil: not configured
+	ReadOnly                bool         // every change is refused
 }
 
-// Poller is what the pages need of poll.Poller.
+// Poller is the part of poll.Poller that the pages use.
 type Poller interface {
-	// Latest is what was seen last; never nil.
+	// Latest returns the last snapshot. It is never nil.
 	Latest() *poll.Snapshot
-	// History is what was seen over a span of time, of one queue or of all ("").
+	// History returns series over a time span, of one queue or of all queues ("").
 	History(queue string, metrics []poll.Metric, span time.Duration) poll.Series
-	// RedisDetails asks Redis for what its page shows.
+	// RedisDetails queries Redis for its page.
 	RedisDetails(ctx context.Context) (*poll.Details, error)
-	// Wake has the poller look at once, because something was changed, and waits for what it sees, but not for long.
+	// Wake starts a poll after a change, and waits for its snapshot for a short time.
 	Wake()
 }
 
-// Gate is what the pages need of access.Guard.
+// Gate is the part of access.Guard that the pages use.
 type Gate interface {
-	// Allow asks leave for an action. If that is refused, it has answered the request.
+	// Allow checks the permission for an action. If it returns false, it has answered the request.
 	Allow(w http.ResponseWriter, r *http.Request, a access.Action) bool
-	// Can tells whether a request would get leave, so that a page offers nothing that it refuses.
+	// Can reports whether Allow would permit an action, so that pages do not offer refused ones.
 	Can(r *http.Request, v access.Verb) bool
-	// Done writes down what came of an action.
+	// Done logs the result of an action.
 	Done(r *http.Request, a access.Action, err error)
 }
 
@@ -65,13 +67,13 @@ type Gate interface {
 type UI struct {
 	Config
 	mux       *http.ServeMux
-	templates templates // with times from now
+	templates templates // with relative times
 	exact     templates // with exact times
 	details   detailsShown
 	now       func() time.Time
 }
 
-// New makes the pages.
+// New returns the pages.
 func New(cfg Config) *UI {
 	u := &UI{Config: cfg, mux: http.NewServeMux(), now: time.Now}
 	u.templates, u.exact = u.parse(u.when), u.parse(u.exactly)
@@ -79,8 +81,8 @@ func New(cfg Config) *UI {
 	return u
 }
 
-// route is the one table of pages and of what forms are sent to. Names and IDs are parameters, never a part of the path: they may
-// hold any byte.
+// route registers all pages and form actions. Names and IDs are parameters, never parts of the
+// path: they may contain any byte.
 func (u *UI) route() {
 	pages := map[string]func(*http.Request) (*view, error){
 		"/{$}":    u.overview,
@@ -133,8 +135,8 @@ func (u *UI) route() {
 	u.mux.HandleFunc("GET /events", u.events)
 	u.mux.HandleFunc("GET /series", u.series)
 	u.mux.HandleFunc("GET /download", u.download)
-	u.mux.Handle("GET /static/", http.StripPrefix("/static/", assets))
-	none := u.page(func(r *http.Request) (*view, error) { return nil, notFound("There is no page %s.", r.URL.Path) })
+	u.mux.Handle("GET /static/", http.StripPrefix("/static/", assets()))
+	none := u.page(func(r *http.Request) (*view, error) { return nil, notFound("Page not found: %s.", r.URL.Path) })
 	u.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		known := methods[r.URL.Path]
 		if known == nil {
@@ -146,12 +148,12 @@ func (u *UI) route() {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		u.Failure(w, r, http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed), "This page does not know the method "+r.Method+".")
+		u.Failure(w, r, http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed), "Method not allowed: "+r.Method+".")
 	})
 }
 
-// ServeHTTP serves a request whose path has the root path stripped. A path that must be cleaned is sent back under the root: the mux
-// knows nothing of it.
+// ServeHTTP serves a request whose path has the root path removed. It redirects to the clean path
+// below the root itself, since the mux does not know the root.
 func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	clean := path.Clean("/" + r.URL.Path)
 	if strings.HasSuffix(r.URL.Path, "/") && clean != "/" {
@@ -165,23 +167,24 @@ func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mux.ServeHTTP(w, r)
 }
 
-// patience is for how long a request asks Redis.
-const patience = 20 * time.Second
+// requestTimeout bounds the calls to Redis of one request.
+const requestTimeout = 20 * time.Second
 
-// inspector is the inspector for one request: its calls end with the request, or when nobody would wait any longer.
+// inspector returns an inspector for one request. Its calls end with the request, or after
+// requestTimeout.
 func (u *UI) inspector(r *http.Request) (*asynq.Inspector, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	return u.Inspector.WithContext(ctx), cancel
 }
 
-// events is the stream that tells of new snapshots.
+// events is the stream of snapshot events.
 func (u *UI) events(w http.ResponseWriter, r *http.Request) {
 	if u.Gate.Allow(w, r, access.Action{Verb: access.View}) {
 		u.Events(w, r)
 	}
 }
 
-// Failure answers with a page that tells of an error.
+// Failure responds with an error page.
 func (u *UI) Failure(w http.ResponseWriter, r *http.Request, status int, title, detail string) {
 	u.render(w, r, &view{
 		Template: "error", Title: title, Status: status, Still: true, Body: failureBody{Status: status, Title: title, Text: sentence(detail)},

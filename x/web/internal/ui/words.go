@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// stateHints say, where there is no task in a state, when there would be one.
+// stateHints explain, on an empty list, how tasks enter the state.
 var stateHints = map[string]string{
 	"active":      "A task is active while a worker processes it.",
-	"pending":     "A task is pending until a worker is free: all that could run does.",
-	"scheduled":   "A task is scheduled when it was enqueued to run later.",
-	"retry":       "A task comes here when an attempt failed, and another one is to follow.",
-	"aggregating": "A task waits here when it was enqueued with a group.",
-	"archived":    "A task comes here when its last retry failed, or somebody archived it.",
-	"completed":   "A task that succeeded is kept only if it was enqueued with a retention.",
+	"pending":     "A task is pending while it waits for a free worker.",
+	"scheduled":   "A task is scheduled until the time that it was enqueued for.",
+	"retry":       "A task waits here for its next attempt after a failed one.",
+	"aggregating": "A task enqueued with a group waits here until it is aggregated.",
+	"archived":    "A task is archived when its retries are exhausted, or when a user archives it.",
+	"completed":   "A completed task is stored only if it was enqueued with a Retention.",
 }
 
-// term is a term of a filter that finds this very text.
+// term returns a filter term that matches this exact text.
 func term(field, text string) string {
 	var b strings.Builder
 	b.WriteString(field + `:"`)

@@ -10,7 +10,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// What a command enqueues and what it looks at is in the same namespace, over one connection.
+// A command uses the same namespace and connection for its client and its inspector.
 func TestOneConnection(t *testing.T) {
 	w := newWorld(t)
 	a := &app{Streams: Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Env: func(string) (string, bool) { return "", false }}}
@@ -34,7 +34,7 @@ func TestOneConnection(t *testing.T) {
 	}})
 	root.SetArgs([]string{"try", "-u", redisAddr, "--namespace", w.namespace})
 	if err := root.ExecuteContext(t.Context()); err != nil || len(queues) != 1 || queues[0] != "mine" {
-		t.Errorf("queues %v, %v; want the one that was enqueued to", queues, err)
+		t.Errorf("queues %v, %v; want the queue of the enqueued task", queues, err)
 	}
 	if n := a.shared.PoolStats().TotalConns; n != 1 {
 		t.Errorf("%d connections; want one", n)

@@ -2,45 +2,49 @@ package cli
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 )
 
-// addBulk gives a command --yes and --dry-run.
+// addBulk adds --yes and --dry-run to a command.
 func addBulk(cmd *cobra.Command) {
-	cmd.Flags().BoolP("yes", "y", false, "do it without asking")
-	cmd.Flags().Bool("dry-run", false, "only say what would be done")
+	cmd.Flags().BoolP("yes", "y", false, "skip the confirmation")
+	cmd.Flags().Bool("dry-run", false, "only print what would be done")
 }
 
-// dryRun reports whether nothing is to be changed.
+// dryRun reports whether --dry-run is set.
 func (a *app) dryRun(cmd *cobra.Command) bool {
 	dry, _ := cmd.Flags().GetBool("dry-run")
 	return dry
 }
 
-// confirm reports whether to do what the words say (in the infinitive: "delete 12 tasks"). It asks on a terminal, and is an error of
-// usage elsewhere without --yes. A dry run prints the words, and is not to be done.
+// confirm reports whether to perform an action, described in the infinitive ("delete 12 tasks"). It
+// prompts on a terminal; elsewhere it returns a usage error without --yes. For a dry run it prints
+// the action and returns false.
 func (a *app) confirm(cmd *cobra.Command, format string, args ...any) (bool, error) {
 	what := fmt.Sprintf(format, args...)
 	if a.dryRun(cmd) {
-		a.say("would %s", what)
+		a.printErrf("would %s", what)
 		return false, nil
 	}
 	if yes, _ := cmd.Flags().GetBool("yes"); yes {
 		return true, nil
 	}
 	if !a.InIsTerminal {
-		return false, usage("this would %s: there is nobody to ask, so say --yes, or --dry-run to see what it would do", what)
+		return false, usage("this would %s: confirm with --yes (standard input is not a terminal), or preview with --dry-run", what)
 	}
-	fmt.Fprintf(a.Err, "%s%s? [y/N] ", strings.ToUpper(what[:1]), what[1:])
+	fmt.Fprintf(a.Err, "%s%s? [y/N] ", strings.ToUpper(what[:1]), out.Escape(what[1:]))
 	if a.answers == nil {
-		a.answers = bufio.NewReader(a.In) // one for all questions: it reads ahead
+		a.answers = bufio.NewReader(a.In) // one for all prompts: it reads ahead
 	}
 	answer := make(chan string, 1)
 	go func() {
-		line, _ := a.answers.ReadString('\n') // no answer is a no
+		line, _ := a.answers.ReadString('\n') // no answer means no
 		answer <- line
 	}()
 	select {
@@ -51,6 +55,6 @@ func (a *app) confirm(cmd *cobra.Command, format string, args ...any) (bool, err
 		case "y", "yes":
 			return true, nil
 		}
-		return false, fmt.Errorf("not done")
+		return false, errors.New("canceled")
 	}
 }

@@ -5,27 +5,27 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/conn"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 )
 
-// completeWithin is for how long a shell waits for names from Redis.
-const completeWithin = 500 * time.Millisecond
+// completionTimeout is the timeout for names from Redis.
+const completionTimeout = 500 * time.Millisecond
 
-// maxCompletions bounds what a shell is given to choose from.
+// maxCompletions limits the candidates passed to the shell.
 const maxCompletions = 1000
 
-// ask completes with what Redis knows. Nobody sees an error here: there is then nothing to choose from.
-func (a *app) ask(cmd *cobra.Command, begun string, names func(*asynq.Inspector) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+// completeFromRedis completes with names from Redis. It ignores errors: a shell cannot show them.
+func (a *app) completeFromRedis(cmd *cobra.Command, begun string, names func(*asynq.Inspector) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	parent := cmd.Context()
 	if parent == nil {
 		parent = context.Background()
 	}
-	ctx, cancel := context.WithTimeout(parent, completeWithin)
+	ctx, cancel := context.WithTimeout(parent, completionTimeout)
 	defer cancel()
 	i, err := a.inspector(cmd)
 	if err != nil {
@@ -36,26 +36,26 @@ func (a *app) ask(cmd *cobra.Command, begun string, names func(*asynq.Inspector)
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	found = slices.DeleteFunc(found, func(name string) bool {
-		return !strings.HasPrefix(name, begun) || strings.ContainsFunc(name, unicode.IsControl) // a shell takes those for something else
+		return !strings.HasPrefix(name, begun) || strings.ContainsFunc(name, out.Unsafe) // a shell cannot complete them
 	})
 	return found[:min(len(found), maxCompletions)], cobra.ShellCompDirectiveNoFileComp
 }
 
-// queueNames completes arguments with the queues that are not named yet.
+// queueNames completes arguments with the queues that are not arguments yet.
 func (a *app) queueNames(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	return a.ask(cmd, begun, func(i *asynq.Inspector) ([]string, error) {
+	return a.completeFromRedis(cmd, begun, func(i *asynq.Inspector) ([]string, error) {
 		names, err := i.Queues()
 		return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), err
 	})
 }
 
-// groupNames completes with the groups of the queue that --queue names.
+// groupNames completes with the groups of the queues in --queue.
 func (a *app) groupNames(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	queues := queuesOf(cmd)
 	if len(queues) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.ask(cmd, begun, func(i *asynq.Inspector) ([]string, error) {
+	return a.completeFromRedis(cmd, begun, func(i *asynq.Inspector) ([]string, error) {
 		var names []string
 		for _, queue := range queues {
 			groups, err := i.Groups(queue)
@@ -70,7 +70,7 @@ func (a *app) groupNames(cmd *cobra.Command, _ []string, begun string) ([]string
 	})
 }
 
-// queuesOf is the value of --queue, be it one or several.
+// queuesOf returns the value of --queue, as a list.
 func queuesOf(cmd *cobra.Command) []string {
 	if names, err := cmd.Flags().GetStringSlice("queue"); err == nil {
 		return names
@@ -84,20 +84,20 @@ func queuesOf(cmd *cobra.Command) []string {
 	return nil
 }
 
-// states are the names of the states of tasks.
+// states are the names of the task states.
 var states = []string{
 	asynq.TaskStateActive.String(), asynq.TaskStatePending.String(), asynq.TaskStateAggregating.String(), asynq.TaskStateScheduled.String(),
 	asynq.TaskStateRetry.String(), asynq.TaskStateArchived.String(), asynq.TaskStateCompleted.String(),
 }
 
-// completeFlags has --queue, --state and --group of a command completed, those of them that it has.
+// completeFlags registers completion for --queue, --state and --group where a command has them.
 func (a *app) completeFlags(cmd *cobra.Command) {
 	none := cobra.ShellCompDirectiveNoFileComp
 	for name, complete := range map[string]cobra.CompletionFunc{
 		"queue": a.queueNames, "state": cobra.FixedCompletions(states, none), "group": a.groupNames,
 	} {
 		if cmd.Flags().Lookup(name) != nil {
-			_ = cmd.RegisterFlagCompletionFunc(name, complete) // it fails for a flag that has one already
+			_ = cmd.RegisterFlagCompletionFunc(name, complete) // it fails if the flag already has one
 		}
 	}
 	for _, c := range cmd.Commands() {

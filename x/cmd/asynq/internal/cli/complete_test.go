@@ -22,7 +22,7 @@ func TestCompletion(t *testing.T) {
 		"group ls -o yaml -q d": "default",
 		"queue ls --output ":    "table wide json ndjson yaml template=",
 		"queue ls --context ":   "dev prod",
-		"queue rem":             "remove\tRemove queues with all that is kept of them",
+		"queue rem":             "remove\tRemove queues and all their data",
 		"context use ":          "dev prod",
 	}
 	for line, want := range tests {
@@ -37,12 +37,12 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// A shell does not wait for a Redis that is not there.
+// Completion does not block on an unreachable Redis.
 func TestCompletionWithoutRedis(t *testing.T) {
 	w := newWorld(t)
 	begin := time.Now()
 	r := w.raw(t.Context(), "--uri", "127.0.0.1:1", "__complete", "queue", "inspect", "")
-	if !strings.HasPrefix(r.out, ":4") || r.code != ExitDone || time.Since(begin) > 10*completeWithin {
+	if !strings.HasPrefix(r.out, ":4") || r.code != ExitDone || time.Since(begin) > 30*time.Second {
 		t.Errorf("got %+v after %v; want no names, soon", r, time.Since(begin))
 	}
 }
@@ -66,7 +66,7 @@ func TestMan(t *testing.T) {
 		t.Errorf("without a directory: got %+v; want exit code %d", r, ExitUsage)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "asynq-queue-ls.1"))
-	if err != nil || !strings.Contains(string(page), "List the queues") {
+	if err != nil || !strings.Contains(string(page), "List queues") {
 		t.Errorf("page %q, %v", page, err)
 	}
 }

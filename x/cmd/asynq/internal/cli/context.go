@@ -11,11 +11,11 @@ import (
 )
 
 func newContext(a *app) *cobra.Command {
-	return group("context", "Look at the named contexts of the configuration file, and choose one",
+	return group("context", "Manage the named contexts of the configuration file",
 		newContextLs(a), newContextUse(a), newContextShow(a))
 }
 
-// contextRow is a context as programs see it.
+// contextRow is a context in machine-readable output.
 type contextRow struct {
 	Name    string `json:"name"`
 	Current bool   `json:"current"`
@@ -38,9 +38,9 @@ func newContextLs(a *app) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the contexts",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f, err := conn.LoadFile(cmd.Flags(), a.Env)
+			f, err := a.configFile(cmd)
 			if err != nil {
 				return err
 			}
@@ -59,11 +59,11 @@ func newContextLs(a *app) *cobra.Command {
 func newContextUse(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "use NAME",
-		Short:             "Choose the context for later commands",
-		Args:              cobra.ExactArgs(1),
+		Short:             "Select the context for later commands",
+		Args:              argsFrom(1, 1),
 		ValidArgsFunction: a.contextNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := conn.LoadFile(cmd.Flags(), a.Env)
+			f, err := a.configFile(cmd)
 			if err != nil {
 				return err
 			}
@@ -73,13 +73,13 @@ func newContextUse(a *app) *cobra.Command {
 			if err := f.Use(args[0]); err != nil {
 				return err
 			}
-			a.say("context %q is used from now on", args[0])
+			a.printErrf("switched to context %q", args[0])
 			return nil
 		},
 	}
 }
 
-// settingRow is what holds for a setting, as programs see it.
+// settingRow is the effective value of a setting in machine-readable output.
 type settingRow struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -95,9 +95,10 @@ var settingColumns = []out.Column[settingRow]{
 func newContextShow(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "Show the settings of the connection, and where they come from",
-		Long:  "Show the settings of the connection, and where they come from: a flag, the environment, a context or the file. Passwords are not shown.",
-		Args:  cobra.NoArgs,
+		Short: "Show the connection settings and their sources",
+		Long: `Show the connection settings and their sources: a flag, the environment, a context or the file.
+Passwords are hidden.`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := a.settings(cmd)
 			if err != nil {

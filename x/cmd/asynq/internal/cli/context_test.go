@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,7 +47,8 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// A user of ACLs logs in by flags, by the environment and by a URI; a wrong password is a failure that does not show it.
+// An ACL user logs in with flags, the environment or a URI. The error for a wrong password does not
+// reveal it.
 func TestLogin(t *testing.T) {
 	w := newWorld(t)
 	user := "user-" + w.namespace
@@ -66,5 +68,74 @@ func TestLogin(t *testing.T) {
 	r = w.run("--username", user, "queue", "ls")
 	if r.code != ExitFailed || strings.Contains(r.err, "secret") || !strings.Contains(r.err, "WRONGPASS") {
 		t.Errorf("a wrong password: got %+v", r)
+	}
+}
+
+// Warnings about an exposed password file and about an overridden context go only to standard
+// error.
+func TestConfigWarnings(t *testing.T) {
+	w := newWorld(t)
+	path := filepath.Join(w.home, ".asynq.yaml")
+	write := func(content string, mode os.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const exposed = "warning: %s contains a password and is accessible to other users: restrict it with chmod 600\n"
+	plain := "current_context: here\ncontexts:\n  here: {uri: \"" + redisAddr + "\"}\n"
+	secret := plain + "  there: {uri: other, password: x}\n"
+	inURI := plain + "  there: {uri: 'redis://:x@other'}\n"
+	for name, c := range map[string]struct {
+		content string
+		mode    os.FileMode
+		warned  bool
+	}{
+		"private":           {secret, 0o600, false},
+		"group":             {secret, 0o640, true},
+		"others":            {secret, 0o604, true},
+		"in a URI":          {inURI, 0o644, true},
+		"top level":         {"sentinel_password: x\nuri: " + redisAddr + "\n", 0o644, true},
+		"without passwords": {plain, 0o644, false},
+		"password file":     {plain + "  there: {password_file: x}\n", 0o644, false},
+	} {
+		write(c.content, c.mode)
+		want := ""
+		if c.warned {
+			want = "asynq: " + strings.ReplaceAll(exposed, "%s", path)
+		}
+		for _, args := range []string{"queue ls -o json", "context ls -o json", "context show -o json"} {
+			r := w.raw(t.Context(), append(strings.Fields(args), "--namespace", w.namespace)...)
+			if r.code != ExitDone || r.err != want || !json.Valid([]byte(r.out)) {
+				t.Errorf("%s: %s: got %+v; want on standard error %q", name, args, r, want)
+			}
+		}
+	}
+	write(secret, 0o600)
+	for _, c := range []struct {
+		env, args, want string
+	}{
+		{"ASYNQ_URI", "", "asynq: warning: ASYNQ_URI overrides the server of context \"here\"\n"},
+		{"ASYNQ_URI", "--context there", "asynq: warning: ASYNQ_URI overrides the server of context \"there\"\n"},
+		{"ASYNQ_URI", "--uri " + redisAddr, ""},
+		{"ASYNQ_PASSWORD_FILE", "--uri " + redisAddr, ""},
+		{"", "", ""},
+	} {
+		w.env = map[string]string{c.env: redisAddr}
+		if c.env == "ASYNQ_PASSWORD_FILE" {
+			w.env[c.env] = os.DevNull
+		}
+		r := w.raw(t.Context(), append(strings.Fields(c.args), "--namespace", w.namespace, "queue", "ls", "-o", "json")...)
+		if r.code != ExitDone || r.err != c.want || r.out != "[]\n" {
+			t.Errorf("%s %s: got %+v; want on standard error %q", c.env, c.args, r, c.want)
+		}
+	}
+	write("uri: other\n", 0o600) // no context: there is nothing to override
+	w.env = map[string]string{"ASYNQ_URI": redisAddr}
+	if r := w.raw(t.Context(), "--namespace", w.namespace, "queue", "ls"); r.err != "" || r.code != ExitDone {
+		t.Errorf("without a context: got %+v", r)
 	}
 }

@@ -15,10 +15,10 @@ import (
 )
 
 func newCron(a *app) *cobra.Command {
-	return group("cron", "Look at periodic tasks and run them", newCronLs(a), newCronHistory(a), newCronRun(a))
+	return group("cron", "Inspect and run periodic tasks", newCronLs(a), newCronHistory(a), newCronRun(a))
 }
 
-// cronRow is a scheduler entry as programs see it.
+// cronRow is a scheduler entry in machine-readable output.
 type cronRow struct {
 	ID            string     `json:"id"`
 	Spec          string     `json:"spec"`
@@ -56,7 +56,7 @@ func newCronLs(a *app) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the periodic tasks of all running schedulers",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return listEach(a, cmd, cronColumns, (*asynq.Inspector).SchedulerEntries, newCronRow)
 		},
@@ -65,7 +65,7 @@ func newCronLs(a *app) *cobra.Command {
 	return cmd
 }
 
-// cronEvent is one enqueuing of a periodic task.
+// cronEvent records that a periodic task was enqueued.
 type cronEvent struct {
 	EntryID    string    `json:"entry_id"`
 	TaskID     string    `json:"task_id"`
@@ -81,8 +81,8 @@ var cronEventColumns = []out.Column[*cronEvent]{
 func newCronHistory(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "history ENTRY_ID...",
-		Short:             "List when periodic tasks were enqueued, the latest first",
-		Args:              cobra.MinimumNArgs(1),
+		Short:             "List when periodic tasks were enqueued, latest first",
+		Args:              argsFrom(1, -1),
 		ValidArgsFunction: a.cronIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			page, size, err := paging(cmd)
@@ -99,9 +99,9 @@ func newCronHistory(a *app) *cobra.Command {
 		},
 	}
 	addListing(cmd)
-	cmd.Flags().Int("page", 1, "number of the page, from 1")
-	cmd.Flags().Int("size", 30, "events on a page")
-	cmd.Flags().Bool("all", false, "all events that are kept (1,000 of each entry) instead of a page")
+	cmd.Flags().Int("page", 1, "page number, starting at 1")
+	cmd.Flags().Int("size", 30, "events per page")
+	cmd.Flags().Bool("all", false, "list all stored events (up to 1,000 per entry) instead of one page")
 	return cmd
 }
 
@@ -120,7 +120,7 @@ func (a *app) cronEvents(i *asynq.Inspector, ids []string, page, size int) iter.
 				return err
 			}
 			if len(events) == 0 && page == 1 {
-				if err := mustKnowEntry(i, id); err != nil {
+				if err := checkEntryExists(i, id); err != nil {
 					return err
 				}
 			}
@@ -137,7 +137,7 @@ func (a *app) cronEvents(i *asynq.Inspector, ids []string, page, size int) iter.
 	}
 }
 
-func mustKnowEntry(i *asynq.Inspector, id string) error {
+func checkEntryExists(i *asynq.Inspector, id string) error {
 	entries, err := i.SchedulerEntries()
 	if err != nil {
 		return err
@@ -147,15 +147,15 @@ func mustKnowEntry(i *asynq.Inspector, id string) error {
 			return nil
 		}
 	}
-	return notFound("no running scheduler has the entry %q, and it has no history", id)
+	return notFound("no running scheduler has entry %q, and it has no history", id)
 }
 
 func newCronRun(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "run ENTRY_ID...",
-		Short:             "Enqueue periodic tasks now, beside their schedule",
-		Long:              "Enqueue periodic tasks now, beside their schedule, and write the IDs of the tasks to standard output.",
-		Args:              cobra.MinimumNArgs(1),
+		Short:             "Enqueue periodic tasks now, outside their schedule",
+		Long:              "Enqueue periodic tasks now, outside their schedule, and print the task IDs to standard output.",
+		Args:              argsFrom(1, -1),
 		ValidArgsFunction: a.cronIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := a.inspector(cmd)
@@ -163,13 +163,13 @@ func newCronRun(a *app) *cobra.Command {
 				return err
 			}
 			if a.dryRun(cmd) {
-				return a.eachArg(args, func(id string) error { return a.wouldRun(i, id) })
+				return a.eachArg(args, func(id string) error { return a.previewRun(i, id) })
 			}
 			return a.eachArg(args, func(id string) error {
 				t, err := i.RunSchedulerEntry(cmd.Context(), id)
 				if t != nil {
-					a.say("entry %s: enqueued to queue %s", id, t.Queue)
-					if _, err := a.Out.Write([]byte(t.ID + "\n")); err != nil {
+					a.printErrf("entry %q: enqueued to queue %q", id, t.Queue)
+					if _, err := fmt.Fprintln(a.Out, out.Name(t.ID)); err != nil {
 						return err
 					}
 				}
@@ -177,12 +177,12 @@ func newCronRun(a *app) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().Bool("dry-run", false, "only say what would be enqueued")
+	cmd.Flags().Bool("dry-run", false, "only print what would be enqueued")
 	return cmd
 }
 
-// wouldRun says what running an entry would enqueue.
-func (a *app) wouldRun(i *asynq.Inspector, id string) error {
+// previewRun prints what running an entry would enqueue.
+func (a *app) previewRun(i *asynq.Inspector, id string) error {
 	entries, err := i.SchedulerEntries()
 	if err != nil {
 		return err
@@ -196,13 +196,13 @@ func (a *app) wouldRun(i *asynq.Inspector, id string) error {
 	if len(row.Options) > 0 {
 		text += ", " + strings.Join(row.Options, ", ")
 	}
-	a.say("entry %s: %s", id, out.Clean(text))
+	a.printErrf("entry %q: %s", id, text)
 	return nil
 }
 
 // cronIDs completes arguments with the IDs of entries.
 func (a *app) cronIDs(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	return a.ask(cmd, begun, func(i *asynq.Inspector) ([]string, error) {
+	return a.completeFromRedis(cmd, begun, func(i *asynq.Inspector) ([]string, error) {
 		entries, err := i.SchedulerEntries()
 		var ids []string
 		for _, e := range entries {

@@ -11,14 +11,15 @@ import (
 func newDash(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dash",
-		Short: "Watch queues, tasks, servers and errors in the terminal, and act on them",
-		Long: `Watch queues, tasks, groups, servers, periodic tasks and errors in the terminal. The key ? lists the others. Whatever changes
-something asks before it does; --read-only switches all of that off.`,
-		Args: cobra.NoArgs,
+		Short: "Watch and manage queues and tasks in a terminal dashboard",
+		Long: `Watch queues, tasks, groups, servers, periodic tasks and errors in a terminal dashboard, and manage
+them. Press ? for the list of keys. Every change asks for confirmation; --read-only disables all
+changes.`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.dash(cmd) },
 	}
-	cmd.Flags().Duration("refresh", 8*time.Second, "how often Redis is looked at, at least "+dash.MinRefresh.String())
-	cmd.Flags().Bool("read-only", false, "hide and refuse all that changes something")
+	cmd.Flags().Duration("refresh", 8*time.Second, "refresh interval, at least "+dash.MinRefresh.String())
+	cmd.Flags().Bool("read-only", false, "hide and disable all changes")
 	return cmd
 }
 
@@ -28,7 +29,7 @@ func (a *app) dash(cmd *cobra.Command) error {
 		return usage("--refresh must be at least %v", dash.MinRefresh)
 	}
 	if !a.InIsTerminal || !a.OutIsTerminal {
-		return usage("dash needs a terminal; for scripts there are asynq stats -o json and queue ls -o json")
+		return usage("dash requires a terminal: in scripts, use asynq stats -o json or asynq queue ls -o json")
 	}
 	insp, err := a.inspector(cmd)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-func TestDashNeedsATerminal(t *testing.T) {
+func TestDashRequiresTerminal(t *testing.T) {
 	w := newWorld(t)
 	r := w.raw(t.Context(), "dash")
-	if r.code != ExitUsage || r.out != "" || !strings.Contains(r.err, "dash needs a terminal") {
+	if r.code != ExitUsage || r.out != "" || !strings.Contains(r.err, "dash requires a terminal") {
 		t.Errorf("got %+v", r)
 	}
 	if r = w.raw(t.Context(), "dash", "--refresh", "1ms"); r.code != ExitUsage || !strings.Contains(r.err, "--refresh must be at least") {
@@ -26,14 +26,14 @@ func TestDash(t *testing.T) {
 			Env: func(string) (string, bool) { return "", false },
 		}
 		code := make(chan int, 1)
-		// That Redis cannot be reached is for the screen to tell; the command goes on until the user leaves.
+		// The screen shows that Redis is unreachable. The command runs until the user quits.
 		go func() { code <- Run(t.Context(), append([]string{"--uri", "127.0.0.1:1"}, args...), s) }()
 		select {
 		case got := <-code:
 			if got != ExitDone || complaints.Len() > 0 {
 				t.Errorf("asynq %v: exit code %d, %s", args, got, complaints.String())
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("asynq %v does not end", args)
 		}
 	}

@@ -9,51 +9,55 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
+	"github.com/asynq-go/asynq/x/doctor"
 )
 
 func newDoctor(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what is broken in Redis, and mend it with --repair",
-		Long: `Look for what is broken in Redis: tasks that nothing would ever run, locks that nobody holds, IDs of no task, and more.
-It may run while servers and clients are at work. Repairs lose nothing that can still run, so
---repair goes ahead where there is nobody to ask; on a terminal it asks first, unless there is --yes. With --dry-run nothing is mended.
+		Short: "Find inconsistencies in Redis, and repair them with --repair",
+		Long: `Find inconsistencies in Redis: tasks that would never run, locks without an owner, IDs without a
+task, and more. The command is safe to run while servers and clients are active.
 
-Exit codes: 0 nothing is broken, or all of it was mended; 1 something is broken.`,
-		Args: cobra.NoArgs,
+Repairs never lose a task that can still run. On a terminal, --repair asks for confirmation unless
+--yes is given; elsewhere it needs no confirmation. With --dry-run nothing is repaired.
+
+Exit codes: 0 no problems found, or all repaired; 1 problems remain.`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			repair, _ := cmd.Flags().GetBool("repair")
 			repair = repair && !a.dryRun(cmd)
 			queues := queuesOf(cmd)
-			i, err := a.inspector(cmd)
+			conn, err := a.connOpt(cmd)
 			if err != nil {
 				return err
 			}
+			i := asynq.NewInspector(conn).WithContext(cmd.Context()).WithMemorySamples(0)
 			for _, queue := range queues {
-				if _, err := i.WithMemorySamples(0).GetQueueInfo(queue); err != nil {
+				if _, err := i.GetQueueInfo(queue); err != nil {
 					return inQueue(queue, err)
 				}
 			}
 			if repair && a.InIsTerminal {
-				if do, err := a.confirm(cmd, "mend what the doctor finds"); !do {
+				if do, err := a.confirm(cmd, "repair the problems that are found"); !do {
 					return err
 				}
 			}
 			return list(a, cmd, findingColumns, func(ctx context.Context) iter.Seq2[*findingRow, error] {
-				return a.findings(ctx, i, asynq.DiagnoseOptions{Queues: queues, Repair: repair})
+				return a.findings(ctx, conn, doctor.Options{Queues: queues, Repair: repair})
 			})
 		},
 	}
-	cmd.Flags().StringSliceP("queue", "q", nil, "queues to look at (default all)")
-	cmd.Flags().Bool("repair", false, "mend what can be mended")
-	cmd.Flags().BoolP("yes", "y", false, "mend without asking")
-	cmd.Flags().Bool("dry-run", false, "only tell what is broken, even with --repair")
+	cmd.Flags().StringSliceP("queue", "q", nil, "queues to check (default all)")
+	cmd.Flags().Bool("repair", false, "repair the problems that can be repaired")
+	cmd.Flags().BoolP("yes", "y", false, "repair without confirmation")
+	cmd.Flags().Bool("dry-run", false, "only report problems, even with --repair")
 	_ = cmd.RegisterFlagCompletionFunc("queue", a.queueNames)
 	addListing(cmd)
 	return cmd
 }
 
-// findingRow is a finding as programs see it.
+// findingRow is a finding in machine-readable output.
 type findingRow struct {
 	Kind     string `json:"kind"`
 	Queue    string `json:"queue"`
@@ -75,7 +79,7 @@ var findingColumns = []out.Column[*findingRow]{
 		case f.Repaired:
 			return "done: " + f.Repair
 		case f.Repair == "":
-			return "by hand: look at the key"
+			return fmt.Sprintf("none: inspect key %q", f.Key)
 		}
 		return f.Repair
 	}, Style: func(f *findingRow) out.Style {
@@ -86,18 +90,19 @@ var findingColumns = []out.Column[*findingRow]{
 	}},
 }
 
-// findings yields what is found. What could not be looked at is told of on standard error, and makes the end an error.
-func (a *app) findings(ctx context.Context, i *asynq.Inspector, opts asynq.DiagnoseOptions) iter.Seq2[*findingRow, error] {
+// findings yields the findings. It prints the errors of incomplete checks on standard error, and
+// then ends with an error.
+func (a *app) findings(ctx context.Context, conn asynq.RedisConnOpt, opts doctor.Options) iter.Seq2[*findingRow, error] {
 	return func(yield func(*findingRow, error) bool) {
-		found, repaired, blind := 0, 0, false
-		for f, err := range i.Diagnose(ctx, opts) {
+		found, repaired, incomplete := 0, 0, false
+		for f, err := range doctor.Diagnose(ctx, conn, opts) {
 			if ctx.Err() != nil {
 				yield(nil, ctx.Err())
 				return
 			}
 			if err != nil {
-				blind = true
-				a.say("asynq: %s", message(err))
+				incomplete = true
+				a.printErrf("asynq: %s", message(err))
 				continue
 			}
 			found++
@@ -109,18 +114,18 @@ func (a *app) findings(ctx context.Context, i *asynq.Inspector, opts asynq.Diagn
 			}
 		}
 		switch {
-		case blind:
-			yield(nil, exitError{fmt.Errorf("not all could be looked at: see above"), ExitFailed})
+		case incomplete:
+			yield(nil, exitError{fmt.Errorf("some checks failed: see the errors above"), ExitFailed})
 		case found > repaired && repaired > 0:
-			yield(nil, fmt.Errorf("not mended: %d of %d findings", found-repaired, found))
+			yield(nil, fmt.Errorf("%d of %d problems not repaired", found-repaired, found))
 		case found > repaired && opts.Repair:
-			yield(nil, fmt.Errorf("not mended: all %d findings", found))
+			yield(nil, fmt.Errorf("%s not repaired", plural(found, "problem")))
 		case found > repaired:
-			yield(nil, fmt.Errorf("findings: %d; asynq doctor --repair mends what can be mended", found))
+			yield(nil, fmt.Errorf("%s found: run asynq doctor --repair", plural(found, "problem")))
 		case found == 0:
-			a.say("nothing is broken")
+			a.printErrf("no problems found")
 		default:
-			a.say("findings: %d, all mended", found)
+			a.printErrf("%s found and repaired", plural(found, "problem"))
 		}
 	}
 }

@@ -2,13 +2,10 @@ package cli
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -18,21 +15,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 	"github.com/asynq-go/asynq/x/filter"
 )
 
 func newExport(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export QUEUE [FILE]",
-		Short: "Write all that Redis keeps of the tasks of a queue to a file",
-		Long: `Write all that Redis keeps of the tasks of a queue to a file, or to standard output: one JSON object a line, in every state, with
-payload, headers, retries, errors, times, results, groups and uniqueness locks. asynq import makes the same tasks of it. Statistics
-of days gone by are not part of it.
+		Short: "Export the tasks of a queue to a file",
+		Long: `Export the tasks of a queue to a file, or to standard output: tasks in every state, one JSON object per
+line, with payload, headers, retries, errors, times, results, groups and uniqueness locks. asynq
+import recreates the tasks. Daily statistics are not exported.
 
-Servers may be at work meanwhile: each task is written as it is at one moment, and once. To have the whole queue as it is at one moment,
-use --pause, and wait until no task is active.`,
+Servers may keep running: each task is exported once, in a consistent state. For a consistent
+snapshot of the whole queue, use --pause and wait until no task is active.`,
 		Example:           "  asynq export mail mail.ndjson --pause\n  asynq export mail --filter 'state:archived' | gzip > archive.ndjson.gz",
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              argsFrom(1, 2),
 		ValidArgsFunction: a.queueNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			scan, err := a.scope(cmd)
@@ -59,7 +57,7 @@ use --pause, and wait until no task is active.`,
 				}
 				defer a.resume(cmd, i, args[0])
 			} else if !q.Paused {
-				a.say("queue %s is not paused: what runs while it is exported may be in it, too (see --pause)", args[0])
+				a.printErrf("queue %q is not paused: the export may contain tasks that run in the meantime (see --pause)", args[0])
 			}
 			e := &exporter{a: a, i: i, queue: q, scan: scan, seen: make(map[[16]byte]struct{}), p: a.progress("exported")}
 			err = writeFile(a, name, force, func(w io.Writer) error { return e.export(cmd.Context(), w) })
@@ -67,29 +65,30 @@ use --pause, and wait until no task is active.`,
 			if err != nil {
 				return err
 			}
-			a.say("exported %s of queue %s", counted(int(e.n)), args[0])
+			a.printErrf("exported %s from queue %q", counted(int(e.n)), args[0])
 			return nil
 		},
 	}
 	cmd.Flags().StringSliceP("state", "s", nil, "only tasks in these states")
 	cmd.Flags().StringP("group", "g", "", "only aggregating tasks of this group")
-	cmd.Flags().String("filter", "", "only tasks that this admits (see docs/FILTER.md)")
-	cmd.Flags().Bool("pause", false, "pause the queue meanwhile")
-	cmd.Flags().Bool("force", false, "overwrite the file")
+	cmd.Flags().String("filter", "", "only tasks that match (see docs/FILTER.md)")
+	cmd.Flags().Bool("pause", false, "pause the queue during the export")
+	cmd.Flags().Bool("force", false, "overwrite an existing file")
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(filter.States(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// resume ends the pause of an export, even of one that was interrupted.
+// resume resumes the queue after an export, even after an interrupted one.
 func (a *app) resume(cmd *cobra.Command, i *asynq.Inspector, queue string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), 5*time.Second)
 	defer cancel()
 	if err := i.WithContext(ctx).UnpauseQueue(queue); err != nil {
-		a.say("asynq: queue %s stays paused, resume it with: asynq queue resume %s (%s)", queue, queue, message(err))
+		a.printErrf("asynq: queue %q is still paused: %s; resume it with asynq queue resume", queue, message(err))
 	}
 }
 
-// writeFile lets write fill a file, which appears under its name only when it is whole; - is standard output.
+// writeFile creates a file with the content that write produces. The file appears under its name
+// only once it is complete. The name - stands for standard output.
 func writeFile(a *app, name string, force bool, write func(io.Writer) error) error {
 	if name == "-" {
 		return buffered(a.Out, write)
@@ -103,7 +102,7 @@ func writeFile(a *app, name string, force bool, write func(io.Writer) error) err
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // in vain where it was renamed
+	defer os.Remove(f.Name()) // a no-op after the rename
 	err = buffered(f, write)
 	if err == nil {
 		err = f.Sync()
@@ -126,7 +125,8 @@ func buffered(w io.Writer, write func(io.Writer) error) error {
 	return err
 }
 
-// exporter writes a queue. Of each task it keeps 16 bytes, so that one that changes its state meanwhile is written once.
+// exporter exports a queue. It keeps 16 bytes per task, to export each task once even if it changes
+// its state during the export.
 type exporter struct {
 	a     *app
 	i     *asynq.Inspector
@@ -137,14 +137,16 @@ type exporter struct {
 	n     int64
 }
 
-// exportOrder is the order of the states. Tasks of a paused queue move from earlier ones to later ones only, and so are not missed. To
-// be imported in their order, active ones come before pending ones.
+// exportOrder is the order of the states. Tasks of a paused queue move only from earlier to later
+// states, so none is missed. Active tasks come before pending ones, which preserves the order of
+// tasks on import.
 var exportOrder = []asynq.TaskState{
 	asynq.TaskStateActive, asynq.TaskStateScheduled, asynq.TaskStateRetry, asynq.TaskStateAggregating, asynq.TaskStatePending,
 	asynq.TaskStateArchived, asynq.TaskStateCompleted,
 }
 
-// maxPasses bounds how often all states are gone through for tasks that moved on while others were written.
+// maxPasses is the maximum number of passes over all states. Further passes find tasks that changed
+// their state during the previous one.
 const maxPasses = 3
 
 func (e *exporter) export(ctx context.Context, w io.Writer) error {
@@ -173,40 +175,27 @@ func (e *exporter) export(ctx context.Context, w io.Writer) error {
 }
 
 func writeLine(w io.Writer, line any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(line)
+	return out.WriteJSON(w, line, "")
 }
 
-// state writes the tasks of one state. Lists come the latest first, and are written the other way round: so they are imported in
-// their order.
+// state writes the tasks of one state. Pending tasks are in the order in which they will run, and
+// are imported in that order.
 func (e *exporter) state(ctx context.Context, w io.Writer, state asynq.TaskState) error {
 	if !e.scan.Filter.MayMatch(e.queue.Queue, state) {
 		return nil
 	}
-	if state != asynq.TaskStatePending && state != asynq.TaskStateActive {
-		return e.tasks(ctx, state, func(t *exportTask) error { return e.write(w, t) })
-	}
-	s, err := newSpool()
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	if err := e.tasks(ctx, state, s.add); err != nil {
-		return err
-	}
-	return s.backwards(ctx, func(t *exportTask) error { return e.write(w, t) })
+	return e.tasks(ctx, state, func(t *exportTask) error { return e.write(w, t) })
 }
 
 func (e *exporter) write(w io.Writer, t *exportTask) error {
 	e.n++
 	t.N = e.n
-	all := e.queue.Size + e.queue.Completed
+	all := e.queue.Size
 	e.p.at(int(e.n), max(all, int(e.n)), "")
 	return writeLine(w, t)
 }
 
-// tasks goes through the tasks of one state that were not met before.
+// tasks calls do for each task of a state that is not exported yet.
 func (e *exporter) tasks(ctx context.Context, state asynq.TaskState, do func(*exportTask) error) error {
 	f := e.scan.Filter.TaskFilter()
 	f.Group = ""
@@ -224,7 +213,7 @@ func (e *exporter) tasks(ctx context.Context, state asynq.TaskState, do func(*ex
 		}
 		e.seen[id] = struct{}{}
 		if r.State == 0 {
-			e.a.say("asynq: task %q is in no state that there is, and left out: asynq doctor --repair mends it", r.ID)
+			e.a.printErrf("asynq: task %q skipped: it has no valid state; run asynq doctor --repair", r.ID)
 			continue
 		}
 		if err := do(newExportTask(r, 0)); err != nil {
@@ -232,57 +221,4 @@ func (e *exporter) tasks(ctx context.Context, state asynq.TaskState, do func(*ex
 		}
 	}
 	return nil
-}
-
-// spool is a file of tasks that can be read backwards.
-type spool struct {
-	f    *os.File
-	w    *bufio.Writer
-	ends []int64
-}
-
-func newSpool() (*spool, error) {
-	f, err := os.CreateTemp("", "asynq-export-*")
-	if err != nil {
-		return nil, err
-	}
-	return &spool{f: f, w: bufio.NewWriter(f), ends: []int64{0}}, nil
-}
-
-func (s *spool) add(t *exportTask) error {
-	b, err := json.Marshal(t)
-	if err != nil {
-		return err
-	}
-	s.ends = append(s.ends, s.ends[len(s.ends)-1]+int64(len(b)))
-	_, err = s.w.Write(b)
-	return err
-}
-
-func (s *spool) backwards(ctx context.Context, do func(*exportTask) error) error {
-	if err := s.w.Flush(); err != nil {
-		return err
-	}
-	for n := len(s.ends) - 1; n > 0; n-- {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		b := make([]byte, s.ends[n]-s.ends[n-1])
-		if _, err := s.f.ReadAt(b, s.ends[n-1]); err != nil {
-			return fmt.Errorf("reading %s: %w", s.f.Name(), err)
-		}
-		t := new(exportTask)
-		if err := json.NewDecoder(bytes.NewReader(b)).Decode(t); err != nil {
-			return err
-		}
-		if err := do(t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *spool) close() {
-	_ = s.f.Close()
-	_ = os.Remove(s.f.Name())
 }

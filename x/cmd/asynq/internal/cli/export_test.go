@@ -17,7 +17,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// seedExport adds what a task may have besides.
+// seedExport adds tasks that use the remaining task features.
 func seedExport(w *world) {
 	w.t.Helper()
 	seedTasks(w)
@@ -30,7 +30,7 @@ var exportID = regexp.MustCompile(`"id":"[A-Z2-7]{26}"`)
 
 var settledToken = regexp.MustCompile(` ?settled:\S+`)
 
-// keysOf is what Redis holds of the tasks of queue mail, key by key.
+// keysOf returns the values of all keys that store the tasks of queue mail.
 func (w *world) keysOf(ctx context.Context) map[string]string {
 	w.t.Helper()
 	prefix := w.namespace + ":{mail}:"
@@ -63,7 +63,7 @@ func (w *world) keysOf(ctx context.Context) map[string]string {
 	return held
 }
 
-// What is exported and imported is the same in Redis, key by key.
+// An import recreates the exported keys in Redis exactly.
 func TestExportAndImport(t *testing.T) {
 	w := newWorld(t)
 	seedExport(w)
@@ -79,12 +79,12 @@ func TestExportAndImport(t *testing.T) {
 	if r := w.run("export", "mail", file); r.code != ExitUsage {
 		t.Errorf("the file is overwritten: %+v", r)
 	}
-	if r := w.run("import", file); r.code != ExitFailed || !strings.Contains(r.err, "imported 0 tasks into queue mail") ||
+	if r := w.run("import", file); r.code != ExitFailed || !strings.Contains(r.err, `imported 0 tasks into queue "mail"`) ||
 		!strings.Contains(r.err, "task ID conflicts with another task") {
 		t.Errorf("import over the queue: %+v", r)
 	}
 	if diff := cmp.Diff(want, w.keysOf(ctx)); diff != "" {
-		t.Errorf("an import over the queue has changed it:\n%s", diff)
+		t.Errorf("an import into the same queue changed it:\n%s", diff)
 	}
 	if err := w.inspector.DeleteQueue("mail", true); err != nil {
 		t.Fatal(err)
@@ -99,13 +99,13 @@ func TestExportAndImport(t *testing.T) {
 		t.Errorf("(-exported +imported):\n%s", diff)
 	}
 
-	// What has gone since does not come back, unless it is said.
+	// A deleted task is not imported twice without --again.
 	if err := w.inspector.DeleteTask("mail", "p1"); err != nil {
 		t.Fatal(err)
 	}
 	w.golden("import_twice", w.run("import", file))
 	if _, err := w.inspector.GetTaskInfo("mail", "p1"); err == nil {
-		t.Error("a task came back")
+		t.Error("a deleted task was imported again")
 	}
 	if r := w.run("import", file, "--again"); r.code != ExitFailed || !strings.Contains(r.err, "imported 1 task into") {
 		t.Errorf("again: %+v", r)
@@ -122,8 +122,8 @@ func TestExportAndImport(t *testing.T) {
 	}
 }
 
-// An import that is cut off half-way and given again makes each task once, in another queue too.
-func TestImportHalfWay(t *testing.T) {
+// An import that is interrupted and repeated creates each task once, also in another queue.
+func TestImportInterrupted(t *testing.T) {
 	w := newWorld(t)
 	const n = 1100
 	for i := range n {
@@ -135,18 +135,18 @@ func TestImportHalfWay(t *testing.T) {
 		t.Fatalf("exported %d lines, exit %d: %s", len(lines), export.code, export.err)
 	}
 	w.in = strings.Join(lines[:600], "")
-	if r := w.run("import", "-q", "copy"); r.code != ExitFailed || !strings.Contains(r.err, "cut off") {
-		t.Errorf("half of it: exit %d, %s", r.code, r.err)
+	if r := w.run("import", "-q", "copy"); r.code != ExitFailed || !strings.Contains(r.err, "truncated") {
+		t.Errorf("truncated export: exit %d, %s", r.code, r.err)
 	}
-	for _, id := range []string{"t0000", "t0001"} { // these run, and are gone
+	for _, id := range []string{"t0000", "t0001"} { // as if they had run
 		if err := w.inspector.DeleteTask("copy", id); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.in = export.out
 	r := w.run("import", "-q", "copy")
-	if r.code != 0 || !strings.Contains(r.err, "imported 501 tasks into queue copy; 599 tasks imported before") {
-		t.Errorf("all of it: exit %d, %s", r.code, r.err)
+	if r.code != 0 || !strings.Contains(r.err, `imported 501 tasks into queue "copy"; 599 tasks skipped because already imported`) {
+		t.Errorf("repeated import: exit %d, %s", r.code, r.err)
 	}
 	q, err := w.inspector.GetQueueInfo("copy")
 	if err != nil || q.Pending != n-2 {
@@ -157,12 +157,13 @@ func TestImportHalfWay(t *testing.T) {
 		t.Errorf("the first are %v, error %v", first, err)
 	}
 
-	// What is there already is complained of task by task only at first, and hides no complaint of another kind.
+	// Existing tasks are reported one by one only up to a limit, which does not affect other
+	// errors.
 	w.in = strings.Join(lines[:n+1], "") + "?\n" + lines[n+1]
 	r = w.run("import", "-q", "copy", "--again")
 	if strings.Count(r.err, "asynq: line ") != 21 || !strings.Contains(r.err, "\nasynq: line 1102: ") || r.code != ExitFailed ||
-		!strings.Contains(r.err, "\nasynq: … and 1,078 more: their IDs are taken by other tasks: see --replace\n") {
-		t.Errorf("what is there: exit %d, %s", r.code, r.err)
+		!strings.Contains(r.err, "\nasynq: … and 1,078 more: task ID conflicts (see --replace)\n") {
+		t.Errorf("existing tasks: exit %d, %s", r.code, r.err)
 	}
 	for number, want := range map[int]string{7: "7", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
 		if got := grouped(number); got != want {
@@ -211,6 +212,6 @@ func TestExportFormat(t *testing.T) {
 	w.golden("export_nowhere", w.run("export", "nowhere"))
 	w.golden("export_bad_state", w.run("export", "mail", "-s", "done"))
 	if _, err := os.Stat("nowhere"); err == nil {
-		t.Error("a file was made")
+		t.Error("a file was created")
 	}
 }

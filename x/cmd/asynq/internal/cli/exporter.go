@@ -13,7 +13,8 @@ import (
 	"github.com/asynq-go/asynq/x/metrics"
 )
 
-// redisFlags are the names that a flag of the connection also has here, as in the exporter that people may know.
+// redisFlags are aliases of the connection flags: the names that they have in the existing metrics
+// exporter.
 var redisFlags = []struct{ name, of string }{
 	{"redis-addr", "uri"},
 	{"redis-db", "db"},
@@ -24,46 +25,52 @@ var redisFlags = []struct{ name, of string }{
 func newExporter(a *app) *cobra.Command {
 	var opts metrics.ServeOptions
 	var collect metrics.CollectorOptions
-	var port int
+	var port, samples int
 	cmd := &cobra.Command{
 		Use:   "exporter",
-		Short: "Serve metrics of all queues, servers and schedulers to Prometheus",
-		Long: `exporter serves metrics of all queues, servers and schedulers under /metrics, in the formats that Prometheus reads, until it gets a
-signal. /healthz answers 200 while Redis answers, and 503 while it does not. docs/METRICS.md tells what each metric means.
+		Short: "Serve Prometheus metrics of all queues, servers and schedulers",
+		Long: `exporter serves metrics of all queues, servers and schedulers under /metrics, in the Prometheus formats,
+until it receives SIGINT or SIGTERM. /healthz returns 200 while Redis is reachable, and otherwise 503.
+docs/METRICS.md describes the metrics.
 
-Each request to /metrics looks at Redis: what that costs does not depend on the number of tasks.`,
+Each request to /metrics reads Redis. Its cost does not depend on the number of tasks. The exporter logs
+once when Redis becomes unavailable, and once when it is available again.`,
 		Example: "  asynq exporter --uri redis://host:6379 --listen 127.0.0.1:9876\n" +
 			"  asynq exporter --listen-cert cert.pem --listen-key key.pem --listen-client-ca prometheus-ca.pem",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := setRedisFlags(cmd); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("port") {
 				if cmd.Flags().Changed("listen") {
-					return usage("--port and --listen are two ways to say the same: leave one out")
+					return usage("--port and --listen are mutually exclusive")
 				}
 				opts.Addr = net.JoinHostPort("", strconv.Itoa(port))
 			}
+			if collect.MemorySamples = samples; samples == 0 {
+				collect.MemorySamples = -1 // 0 selects the default of the collector
+			}
 			if collect.Timeout <= 0 {
-				return usage("--scrape-timeout must be more than 0")
+				return usage("--scrape-timeout must be greater than 0")
 			}
 			inspector, err := a.inspector(cmd)
 			if err != nil {
 				return err
 			}
+			opts.Log = slog.New(slog.NewTextHandler(a.Err, nil))
+			collect.Log = opts.Log
 			registry := prometheus.NewRegistry()
 			registry.MustRegister(
 				metrics.NewCollector(inspector, collect),
 				collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 			)
-			opts.Log = slog.New(slog.NewTextHandler(a.Err, nil))
 			opts.Listening = func(addr net.Addr) {
 				scheme := "http"
 				if opts.CertFile != "" {
 					scheme = "https"
 				}
-				a.say("asynq: serving metrics at %s://%s/metrics", scheme, addr)
+				a.printErrf("asynq: serving metrics at %s://%s/metrics", scheme, addr)
 			}
 			return metrics.Serve(cmd.Context(), metrics.Handler(inspector, registry), opts)
 		},
@@ -72,18 +79,18 @@ Each request to /metrics looks at Redis: what that costs does not depend on the 
 	f.SortFlags = false
 	f.StringVar(&opts.Addr, "listen", ":9876", "host:port to listen on; no host means all interfaces")
 	f.IntVar(&port, "port", 9876, "port to listen on, on all interfaces")
-	f.StringVar(&opts.CertFile, "listen-cert", "", "PEM file of the certificate to serve with; turns TLS on")
+	f.StringVar(&opts.CertFile, "listen-cert", "", "PEM file of the server certificate; enables TLS")
 	f.StringVar(&opts.KeyFile, "listen-key", "", "PEM file of the certificate's key")
-	f.StringVar(&opts.ClientCAFile, "listen-client-ca", "", "PEM file of the authorities that clients must have a certificate of")
-	f.DurationVar(&collect.Timeout, "scrape-timeout", 5*time.Second, "how long a scrape waits for Redis; less than Prometheus waits")
-	f.IntVar(&collect.MemorySamples, "memory-samples", 0, "tasks of each state to estimate the memory of a queue from; 0 leaves it out")
+	f.StringVar(&opts.ClientCAFile, "listen-client-ca", "", "PEM file of the CA certificates that client certificates are verified against")
+	f.DurationVar(&collect.Timeout, "scrape-timeout", 5*time.Second, "timeout of Redis per scrape; use less than the scrape timeout of Prometheus")
+	f.IntVar(&samples, "memory-samples", 3, "number of tasks per state sampled to estimate the memory of a queue, at most 100; 0 omits the metric")
 	for _, flag := range redisFlags {
 		f.String(flag.name, "", "the same as --"+flag.of)
 	}
 	return cmd
 }
 
-// setRedisFlags gives the flags of the connection the values of their other names.
+// setRedisFlags sets the connection flags from their aliases.
 func setRedisFlags(cmd *cobra.Command) error {
 	f := cmd.Flags()
 	for _, flag := range redisFlags {
@@ -91,10 +98,10 @@ func setRedisFlags(cmd *cobra.Command) error {
 			continue
 		}
 		if f.Changed(flag.of) {
-			return usage("--%s and --%s are two names of one flag: leave one out", flag.name, flag.of)
+			return usage("--%s and --%s are aliases: use only one of them", flag.name, flag.of)
 		}
 		if err := f.Set(flag.of, f.Lookup(flag.name).Value.String()); err != nil {
-			return usage("--%s: %v", flag.name, err)
+			return usage("%w", flagError(flag.name, err))
 		}
 	}
 	return nil

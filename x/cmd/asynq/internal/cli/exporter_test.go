@@ -7,33 +7,39 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
-// export runs the exporter until stop is called, which returns its exit code and what it said.
+// export runs the exporter until stop is called. stop returns its exit code and standard error.
 func (w *world) export(args ...string) (url string, stop func() (int, string)) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	listening, code := make(chan struct{}), make(chan int, 1)
-	said := newSignalWriter("/metrics\n", 1, func() { close(listening) })
+	stderr := newSignalWriter("/metrics\n", 1, sync.OnceFunc(func() { close(listening) }))
 	args = append([]string{"exporter", "--namespace", w.namespace, "--listen", "127.0.0.1:0"}, args...)
 	go func() {
-		code <- Run(ctx, args, Streams{In: strings.NewReader(""), Out: io.Discard, Err: said, Env: func(name string) (string, bool) {
+		code <- Run(ctx, args, Streams{In: strings.NewReader(""), Out: io.Discard, Err: stderr, Env: func(name string) (string, bool) {
 			v, ok := w.env[name]
 			return v, ok
 		}})
 	}()
 	stop = func() (int, string) {
 		cancel()
-		return <-code, said.String()
+		return <-code, stderr.String()
 	}
 	select {
 	case <-listening:
 	case c := <-code:
 		cancel()
-		w.t.Fatalf("the exporter ended with %d: %s", c, said)
+		w.t.Fatalf("the exporter exited with %d: %s", c, stderr)
 	}
-	return regexp.MustCompile(`https?://\S+`).FindString(said.String()), stop
+	return regexp.MustCompile(`https?://\S+`).FindString(stderr.String()), stop
 }
 
 func fetch(t *testing.T, url string) (int, string) {
@@ -61,24 +67,56 @@ func TestExporter(t *testing.T) {
 				t.Errorf("%v: %d, and no %s in\n%s", args, code, want, body)
 			}
 		}
-		if strings.Contains(body, "asynq_queue_memory_usage_approx_bytes") {
-			t.Errorf("%v: the memory was sampled unasked", args)
+		if !strings.Contains(body, `asynq_queue_memory_usage_approx_bytes{queue="mail"}`) {
+			t.Errorf("%v: no memory in\n%s", args, body)
 		}
 		if code, body := fetch(t, strings.Replace(url, "/metrics", "/healthz", 1)); code != http.StatusOK || body != "ok\n" {
 			t.Errorf("%v: %d %s", args, code, body)
 		}
-		if code, said := stop(); code != ExitDone || strings.Count(said, "\n") != 1 {
-			t.Errorf("%v: exit code %d, and it said %s", args, code, said)
+		if code, stderr := stop(); code != ExitDone || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: exit code %d, standard error %s", args, code, stderr)
 		}
 	}
-	url, stop := w.export("--uri", redisAddr, "--memory-samples", "5")
-	if _, body := fetch(t, url); !strings.Contains(body, `asynq_queue_memory_usage_approx_bytes{queue="mail"}`) {
-		t.Errorf("no memory in\n%s", body)
+	url, stop := w.export("--uri", redisAddr, "--memory-samples", "0")
+	if _, body := fetch(t, url); strings.Contains(body, "asynq_queue_memory_usage_approx_bytes") {
+		t.Errorf("--memory-samples 0 samples memory:\n%s", body)
 	}
 	_, _ = stop()
 }
 
-func TestExporterRefuses(t *testing.T) {
+// The exporter logs once that Redis is unavailable, and once that it is available again.
+func TestExporterLogsOutage(t *testing.T) {
+	w := newWorld(t)
+	mini := miniredis.RunT(t)
+	addr := mini.Addr()
+	url, stop := w.export("--uri", addr)
+	get := func(success string) {
+		t.Helper()
+		// go-redis returns its last error for up to a second after the server restarts.
+		for ticker := time.NewTicker(pollEvery); ; <-ticker.C {
+			if _, body := fetch(t, url); strings.Contains(body, `asynq_scrape_success{part="queues"} `+success+"\n") {
+				break
+			}
+			if t.Context().Err() != nil {
+				t.Fatal("the scrape does not change")
+			}
+		}
+		fetch(t, url)
+	}
+	get("1")
+	mini.Close()
+	get("0")
+	proctest.Until(t, "the port to be free", mini.Restart) // another process may have taken it
+	get("1")
+	code, stderr := stop()
+	lines := strings.SplitAfter(stderr, "\n")
+	if code != ExitDone || len(lines) != 4 || !strings.Contains(lines[1], `level=ERROR msg="Redis is unavailable" error=`) ||
+		!strings.Contains(lines[1], addr) || !strings.Contains(lines[2], `level=INFO msg="Redis is available again" unavailable_for=`) {
+		t.Errorf("exit code %d, log\n%s", code, stderr)
+	}
+}
+
+func TestExporterRejectsFlags(t *testing.T) {
 	w := newWorld(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -89,11 +127,11 @@ func TestExporterRefuses(t *testing.T) {
 		code int
 		err  string
 	}{
-		"--port 1 --listen :1":              {ExitUsage, "leave one out"},
-		"--redis-addr a --uri b":            {ExitUsage, "leave one out"},
-		"--redis-db x":                      {ExitUsage, "invalid"},
-		"--scrape-timeout 0s":               {ExitUsage, "more than 0"},
-		"too many":                          {ExitUsage, "unknown command"},
+		"--port 1 --listen :1":              {ExitUsage, "mutually exclusive"},
+		"--redis-addr a --uri b":            {ExitUsage, "use only one"},
+		"--redis-db x":                      {ExitUsage, "--redis-db: \"x\" is not an integer"},
+		"--scrape-timeout 0s":               {ExitUsage, "greater than 0"},
+		"too many":                          {ExitUsage, "unexpected argument"},
 		"--listen-client-ca none":           {ExitFailed, "need TLS"},
 		"--listen-cert none":                {ExitFailed, "no such file"},
 		"--listen " + taken.Addr().String(): {ExitFailed, "in use"},

@@ -8,10 +8,10 @@ import (
 )
 
 func newGroup(a *app) *cobra.Command {
-	return group("group", "Look at groups of aggregating tasks", newGroupLs(a))
+	return group("group", "Inspect groups of aggregating tasks", newGroupLs(a))
 }
 
-// groupRow is a group as programs see it.
+// groupRow is a group in machine-readable output.
 type groupRow struct {
 	Queue string `json:"queue"`
 	Group string `json:"group"`
@@ -28,9 +28,9 @@ func newGroupLs(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
-		Short:   "List the groups of queues",
+		Short:   "List groups",
 		Example: "  asynq group ls --queue reports",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			queues := queuesOf(cmd)
 			if len(queues) == 0 {
@@ -44,6 +44,9 @@ func newGroupLs(a *app) *cobra.Command {
 			}
 			return listOf(a, cmd, groupColumns, queues, func(i *asynq.Inspector, queue string) ([]*groupRow, error) {
 				groups, err := i.Groups(queue)
+				if err == nil && len(groups) == 0 {
+					_, err = i.WithMemorySamples(0).GetQueueInfo(queue) // an unknown queue is an error
+				}
 				if err != nil {
 					return nil, inQueue(queue, err)
 				}
@@ -55,7 +58,7 @@ func newGroupLs(a *app) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringSliceP("queue", "q", nil, "queues to look at (default all)")
+	cmd.Flags().StringSliceP("queue", "q", nil, "queues to list (default all)")
 	addListing(cmd)
 	return cmd
 }

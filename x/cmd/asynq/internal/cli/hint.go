@@ -11,8 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// hint says, once, what may be behind an error of the connection that does not tell it: one side speaks TLS, and the other does not. A
-// Redis without TLS takes its greeting for a command that has not come to its end, and waits; one with TLS hangs up on a command.
+// hint explains, once, how to fix a connection error: how to set another address if no server
+// answers, and how to switch TLS if only one side uses it. A Redis without TLS takes a TLS
+// handshake for an incomplete command and waits; a Redis with TLS closes an unencrypted connection.
 func (a *app) hint(err error) {
 	if a.hinted {
 		return
@@ -20,22 +21,24 @@ func (a *app) hint(err error) {
 	var header tls.RecordHeaderError
 	var network net.Error
 	silent := errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
-	hungUp := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 	encrypted, known := a.encrypted()
 	switch {
+	case dialError(err) != nil && a.config != nil:
+		a.printErrf("The address is %s. To change it, use --uri, ASYNQ_URI or a context (asynq context ls).", a.config.AddressFrom())
 	case !known:
 		return
-	case encrypted && (silent || hungUp || errors.As(err, &header)):
-		a.say("The connection is made with TLS. If Redis has none at this address, leave --tls and its like out, or write redis:// for rediss://.")
-	case !encrypted && hungUp:
-		a.say("The connection is made without TLS. If Redis wants it at this address, say --tls, or write rediss:// for redis://.")
+	case encrypted && (silent || closed || errors.As(err, &header)):
+		a.printErrf("The connection uses TLS. If this Redis does not, omit --tls and the other TLS options, or use redis:// instead of rediss://.")
+	case !encrypted && closed:
+		a.printErrf("The connection does not use TLS. If this Redis requires it, use --tls, or rediss:// instead of redis://.")
 	default:
 		return
 	}
 	a.hinted = true
 }
 
-// encrypted reports whether connections are made with TLS, if that is known.
+// encrypted reports whether connections use TLS, if known.
 func (a *app) encrypted() (yes, known bool) {
 	switch c := a.shared.(type) {
 	case *redis.Client:

@@ -17,16 +17,19 @@ import (
 func newImport(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import [FILE]",
-		Short: "Make the tasks of an export again",
-		Long: `Make the tasks of an export again, each in its state, with all that it had. Without a file standard input is read.
+		Short: "Import tasks from an export",
+		Long: `Import tasks from an export, each in its original state and with all its data. Without FILE, the
+command reads standard input.
 
-An import that was interrupted can be given again: it goes on where it was. Redis knows for 30 days which tasks of an export were made in
-a queue, so that none is made a second time, even if the first one has run and is gone. --again makes them once more.
+To continue an interrupted import, repeat the command. For 30 days Redis stores which tasks of an export
+were imported into a queue, so no task is imported twice, even if it has already run and was deleted.
+--again imports such tasks once more.
 
-A task whose ID is taken is left out, and so is one whose uniqueness lock another task holds; the exit code is 1 then. With --replace the
-former takes the other one's place. Tasks that were active when they were exported are imported as --active says.`,
+The command skips a task if its ID is taken, or if another task holds its uniqueness lock; the exit code
+is then 1. With --replace, an imported task replaces the task with the same ID. --active sets the state
+of tasks that were active when they were exported.`,
 		Example: "  asynq import mail.ndjson\n  zcat mail.ndjson.gz | asynq import --queue mail-copy --active skip",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    argsFrom(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m := &importer{a: a, p: a.progress("imported")}
 			m.queue, _ = cmd.Flags().GetString("queue")
@@ -37,7 +40,7 @@ former takes the other one's place. Tasks that were active when they were export
 			switch m.active {
 			case "pending", "archived", "skip":
 			default:
-				return usage("--active: it must be pending, archived or skip")
+				return usage("--active must be pending, archived or skip")
 			}
 			name := "-"
 			if len(args) == 1 {
@@ -45,7 +48,7 @@ former takes the other one's place. Tasks that were active when they were export
 			}
 			yes, _ := cmd.Flags().GetBool("yes")
 			if m.opts.Replace && name == "-" && !yes && !m.dry {
-				return usage("--replace while tasks are read from standard input: nobody can be asked, so say --yes")
+				return usage("--replace with tasks from standard input needs --yes: there is no terminal to confirm on")
 			}
 			in, done, err := a.open(name)
 			if err != nil {
@@ -56,7 +59,7 @@ former takes the other one's place. Tasks that were active when they were export
 				return err
 			}
 			if m.opts.Replace && !m.dry {
-				if do, err := a.confirm(cmd, "replace tasks that have the IDs of imported ones"); !do {
+				if do, err := a.confirm(cmd, "replace tasks that have the same IDs as imported tasks"); !do {
 					return err
 				}
 			}
@@ -65,10 +68,10 @@ former takes the other one's place. Tasks that were active when they were export
 			return m.report(err)
 		},
 	}
-	cmd.Flags().StringP("queue", "q", "", "queue to import into (default that of the export)")
-	cmd.Flags().Bool("replace", false, "let imported tasks take the place of those with the same ID")
-	cmd.Flags().Bool("again", false, "make tasks once more that an import of this file made before")
-	cmd.Flags().String("active", "pending", "what becomes of tasks that were active: pending (they run again), archived, or skip")
+	cmd.Flags().StringP("queue", "q", "", "queue to import into (default the queue of the export)")
+	cmd.Flags().Bool("replace", false, "replace existing tasks that have the same IDs")
+	cmd.Flags().Bool("again", false, "import tasks again that an earlier import of this file created")
+	cmd.Flags().String("active", "pending", "state of tasks that were active: pending (to run again) or archived, or skip to omit them")
 	addBulk(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("queue", a.queueNames)
 	_ = cmd.RegisterFlagCompletionFunc("active",
@@ -76,26 +79,26 @@ former takes the other one's place. Tasks that were active when they were export
 	return cmd
 }
 
-// Records that are imported together: as many, or as many bytes.
+// Limits of the records that are imported in one call.
 const (
 	importRecords = 250
 	importBytesAt = 4 << 20
 )
 
-// maxComplaints is how many lines of a kind are complained of one by one.
-const maxComplaints = 20
+// maxRejections is the maximum number of rejected lines that are printed per reason.
+const maxRejections = 20
 
-// complaint is a kind of reason why a line was not imported.
-type complaint int
+// rejection is a reason why a line was not imported.
+type rejection int
 
 const (
-	badLine complaint = iota
+	badLine rejection = iota
 	idTaken
 	lockTaken
-	complaints // how many kinds there are
+	rejections // number of reasons
 )
 
-func complaintOf(err error) complaint {
+func rejectionOf(err error) rejection {
 	switch {
 	case errors.Is(err, asynq.ErrTaskIDConflict):
 		return idTaken
@@ -105,18 +108,18 @@ func complaintOf(err error) complaint {
 	return badLine
 }
 
-func (c complaint) String() string {
+func (c rejection) String() string {
 	switch c {
 	case idTaken:
-		return "their IDs are taken by other tasks: see --replace"
+		return "task ID conflicts (see --replace)"
 	case lockTaken:
-		return "other tasks hold their uniqueness locks"
+		return "uniqueness lock conflicts"
 	default:
-		return "the lines are not as they must be"
+		return "invalid lines"
 	}
 }
 
-// importer reads an export and makes its tasks.
+// importer reads an export and creates its tasks.
 type importer struct {
 	a      *app
 	i      *asynq.Inspector
@@ -133,8 +136,8 @@ type importer struct {
 	records []*asynq.TaskRecord
 	bytes   int
 
-	tasks, made, before, skipped, refused int
-	kinds                                 [complaints]int // of the refused
+	tasks, imported, duplicates, skipped, rejected int
+	kinds                                          [rejections]int // of the rejected lines
 }
 
 func (m *importer) read(ctx context.Context, in io.Reader) error {
@@ -143,15 +146,15 @@ func (m *importer) read(ctx context.Context, in io.Reader) error {
 			return errors.Join(m.flush(ctx), err)
 		}
 		if m.end != nil {
-			return fmt.Errorf("line %d: there is more behind the end of the export", line.number)
+			return fmt.Errorf("line %d: unexpected data after the end of the export", line.number)
 		}
 		var l exportLine
 		if err := decodeStrictly(line.text, &l); err != nil {
 			if m.head == nil {
-				return fmt.Errorf("line %d: this is no export of asynq: %w", line.number, err)
+				return fmt.Errorf("line %d: not an asynq export: %w", line.number, err)
 			}
 			m.tasks++
-			m.refuse(line.number, err)
+			m.reject(line.number, err)
 			continue
 		}
 		switch {
@@ -162,7 +165,7 @@ func (m *importer) read(ctx context.Context, in io.Reader) error {
 		case l.End != nil:
 			m.end = l.End
 		case l.Export != nil:
-			return fmt.Errorf("line %d: a second export begins here: import one at a time", line.number)
+			return fmt.Errorf("line %d: the file contains a second export: import one export at a time", line.number)
 		default:
 			m.add(line, &l.exportTask)
 		}
@@ -178,14 +181,14 @@ func (m *importer) read(ctx context.Context, in io.Reader) error {
 func (m *importer) begin(ctx context.Context, head *exportHead) error {
 	switch {
 	case head == nil || head.ID == "":
-		return errors.New(`this is no export of asynq: its first line must have "asynq_export"`)
+		return errors.New(`not an asynq export: the first line must have the field "asynq_export"`)
 	case head.Version > exportVersion:
-		return fmt.Errorf("this export is of version %d, and this program knows up to %d: use a newer one", head.Version, exportVersion)
+		return fmt.Errorf("unsupported export version %d: this asynq supports versions up to %d, use a newer release", head.Version, exportVersion)
 	}
 	m.head = head
-	m.opts.Name = head.ID
+	m.opts.IdempotencyKey = head.ID
 	if m.again {
-		m.opts.Name += "-" + rand.Text()
+		m.opts.IdempotencyKey += "-" + rand.Text()
 	}
 	if m.queue == "" {
 		m.queue = head.Queue
@@ -194,15 +197,15 @@ func (m *importer) begin(ctx context.Context, head *exportHead) error {
 		return nil
 	}
 	q, err := m.i.WithContext(ctx).WithMemorySamples(0).GetQueueInfo(m.queue)
-	if errors.Is(err, asynq.ErrQueueNotFound) { // a new queue is as the old one was: its tasks must not run before somebody says so
+	if errors.Is(err, asynq.ErrQueueNotFound) { // a new queue starts paused if the exported one was: its tasks must not run until it is resumed
 		if err := m.i.PauseQueue(m.queue); err != nil {
-			m.a.say("asynq: %s", message(err)) // it was paused by an import that was interrupted
+			m.a.printErrf("asynq: %s", message(err)) // an interrupted import may have paused it
 		}
-		m.a.say("queue %s is paused, as it was when it was exported", m.queue)
+		m.a.printErrf("queue %q is paused because it was paused when exported", m.queue)
 		return nil
 	}
 	if err == nil && !q.Paused {
-		m.a.say("queue %s was paused when it was exported, and is not now", m.queue)
+		m.a.printErrf("queue %q was paused when exported, but is not paused here", m.queue)
 	}
 	return err
 }
@@ -211,7 +214,7 @@ func (m *importer) add(line textLine, t *exportTask) {
 	m.tasks++
 	r, err := t.record()
 	if err != nil {
-		m.refuse(line.number, err)
+		m.reject(line.number, err)
 		return
 	}
 	if r.State == asynq.TaskStateActive {
@@ -230,27 +233,27 @@ func (m *importer) add(line textLine, t *exportTask) {
 	m.bytes += len(line.text)
 }
 
-// refuse counts a line that was not imported, and complains of the first ones of its kind.
-func (m *importer) refuse(line int, err error) {
-	kind := complaintOf(err)
-	m.refused++
+// reject counts a line that was not imported, and prints the first ones per reason.
+func (m *importer) reject(line int, err error) {
+	kind := rejectionOf(err)
+	m.rejected++
 	m.kinds[kind]++
-	if m.kinds[kind] <= maxComplaints {
+	if m.kinds[kind] <= maxRejections {
 		m.p.end()
-		m.a.say("asynq: line %d: %s", line, message(err))
+		m.a.printErrf("asynq: line %d: %s", line, message(err))
 	}
 }
 
-// complain counts those that refuse said nothing of.
-func (m *importer) complain() {
+// printOmitted prints how many rejected lines reject did not print.
+func (m *importer) printOmitted() {
 	for kind, n := range m.kinds {
-		if more := n - maxComplaints; more > 0 {
-			m.a.say("asynq: … and %s more: %s", grouped(more), complaint(kind))
+		if more := n - maxRejections; more > 0 {
+			m.a.printErrf("asynq: … and %s more: %s", grouped(more), rejection(kind))
 		}
 	}
 }
 
-// grouped is a number with its digits in groups of three.
+// grouped formats a number with its digits in groups of three.
 func grouped(n int) string {
 	text := strconv.Itoa(n)
 	for at := len(text) - 3; at > 0; at -= 3 {
@@ -262,33 +265,33 @@ func grouped(n int) string {
 func (m *importer) flush(ctx context.Context) error {
 	defer func() { m.lines, m.records, m.bytes = m.lines[:0], m.records[:0:0], 0 }()
 	if len(m.records) == 0 || m.dry {
-		m.made += len(m.records)
+		m.imported += len(m.records)
 		return nil
 	}
 	errs, err := m.i.ImportTasks(ctx, m.queue, m.opts, m.records)
 	for n, lineErr := range errs {
 		switch {
 		case lineErr == nil:
-			m.made++
+			m.imported++
 		case errors.Is(lineErr, asynq.ErrTaskImported):
-			m.before++
+			m.duplicates++
 		case err == nil:
-			m.refuse(m.lines[n], lineErr)
+			m.reject(m.lines[n], lineErr)
 		}
 	}
 	m.p.at(m.tasks, 0, "")
 	if err != nil {
-		return fmt.Errorf("%w: give the same command again, and it goes on where it was", err)
+		return fmt.Errorf("%w: repeat the command to continue", err)
 	}
 	return nil
 }
 
-// report says what was done, and whether it was all.
+// report prints the result, and returns an error if the import is incomplete.
 func (m *importer) report(err error) error {
-	m.complain()
+	m.printOmitted()
 	if m.head == nil {
 		if err == nil {
-			err = errors.New("this is no export of asynq: it is empty")
+			err = errors.New("not an asynq export: the input is empty")
 		}
 		return exitError{err, ExitFailed}
 	}
@@ -296,23 +299,23 @@ func (m *importer) report(err error) error {
 	if m.dry {
 		did = "would import up to"
 	}
-	text := fmt.Sprintf("%s %s into queue %s", did, counted(m.made), m.queue)
-	if m.before > 0 {
-		text += fmt.Sprintf("; %s imported before, and not again (see --again)", counted(m.before))
+	text := fmt.Sprintf("%s %s into queue %q", did, counted(m.imported), m.queue)
+	if m.duplicates > 0 {
+		text += fmt.Sprintf("; %s skipped because already imported (see --again)", counted(m.duplicates))
 	}
 	if m.skipped > 0 {
-		text += fmt.Sprintf("; %s active, and skipped", counted(m.skipped))
+		text += fmt.Sprintf("; %s skipped because active", counted(m.skipped))
 	}
-	m.a.say("%s", text)
+	m.a.printErrf("%s", text)
 	switch {
 	case err != nil:
 		return err
 	case m.end == nil:
-		return errors.New("the file is cut off: its last line is missing, and so are tasks, perhaps")
+		return errors.New("the file is truncated: its last line is missing, and tasks may be missing")
 	case int(m.end.Tasks) != m.tasks:
-		return fmt.Errorf("the file should have %s, and has %d", counted(int(m.end.Tasks)), m.tasks)
-	case m.refused > 0:
-		return fmt.Errorf("%s not imported: see above", counted(m.refused))
+		return fmt.Errorf("the file should contain %s, but contains %d", counted(int(m.end.Tasks)), m.tasks)
+	case m.rejected > 0:
+		return fmt.Errorf("%s not imported: see the errors above", counted(m.rejected))
 	}
 	return nil
 }

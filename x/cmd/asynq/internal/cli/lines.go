@@ -10,16 +10,16 @@ import (
 	"iter"
 )
 
-// textLine is a line that is not blank, without its end.
+// textLine is a nonblank line without its line break.
 type textLine struct {
 	number int
 	text   []byte
 }
 
-// maxLine bounds a line: the largest payload in base64, and what else a task may have.
+// maxLine is the maximum length of a line: the largest payload in base64, plus the other fields.
 const maxLine = maxPayload/3*4 + 16<<20
 
-// linesOf reads lines. No more than one is in memory at a time.
+// linesOf yields the nonblank lines of a reader. It keeps only one line in memory.
 func linesOf(ctx context.Context, in io.Reader) iter.Seq2[textLine, error] {
 	return func(yield func(textLine, error) bool) {
 		r := bufio.NewReaderSize(in, 64<<10)

@@ -17,38 +17,38 @@ import (
 	"github.com/asynq-go/asynq/x/filter"
 )
 
-// addOutput gives a command -o and --no-headers.
+// addOutput adds -o and --no-headers to a command.
 func addOutput(cmd *cobra.Command) {
-	cmd.Flags().StringP("output", "o", "table", "format: table, wide, json, ndjson, yaml, or template=TEXT (a Go template of the JSON names)")
-	cmd.Flags().Bool("no-headers", false, "leave the headings of a table out")
+	cmd.Flags().StringP("output", "o", "table", "format: table, wide, json, ndjson, yaml, or template=TEXT (a Go template with JSON field names)")
+	cmd.Flags().Bool("no-headers", false, "omit the headings of tables")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(out.Kinds, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// addListing gives a command the flags of a listing.
+// addListing adds the flags of a listing to a command.
 func addListing(cmd *cobra.Command) {
 	addOutput(cmd)
 	addWatch(cmd)
 	addFilter(cmd)
 }
 
-// addFilter gives a command --filter, for rows.
+// addFilter adds --filter for rows to a command.
 func addFilter(cmd *cobra.Command) {
-	cmd.Flags().String("filter", "", "show only what this admits, for example 'pending>0 queue:mail:*' (JSON names; see docs/FILTER.md)")
+	cmd.Flags().String("filter", "", "show only rows that match, for example 'pending>0 queue:mail:*' (JSON field names; see docs/FILTER.md)")
 }
 
-// addWatch gives a command --watch.
+// addWatch adds --watch to a command.
 func addWatch(cmd *cobra.Command) {
-	cmd.Flags().Duration("watch", 0, "show it again and again, at this distance, until interrupted")
+	cmd.Flags().Duration("watch", 0, "refresh at this interval until interrupted")
 	cmd.Flags().Lookup("watch").NoOptDefVal = "2s"
 }
 
-// filter is the text of --filter.
+// filter returns the text of --filter.
 func (a *app) filter(cmd *cobra.Command) string {
 	text, _ := cmd.Flags().GetString("filter")
 	return text
 }
 
-// badFilter shows where the filter is wrong.
+// badFilter points at the error in a filter.
 func badFilter(err error) error {
 	var wrong *filter.SyntaxError
 	if errors.As(err, &wrong) {
@@ -70,11 +70,12 @@ func (a *app) output(cmd *cobra.Command) (out.Options, error) {
 	o.NoHeaders, _ = cmd.Flags().GetBool("no-headers")
 	noColor, _ := a.Env("NO_COLOR")
 	dumb, _ := a.Env("TERM")
+	o.Terminal = a.OutIsTerminal
 	o.Color = a.OutIsTerminal && noColor == "" && dumb != "dumb"
 	return o, nil
 }
 
-// list shows rows that --filter admits, again and again with --watch.
+// list shows the rows that match --filter, repeatedly with --watch.
 func list[T any](a *app, cmd *cobra.Command, columns []out.Column[T], load func(context.Context) iter.Seq2[T, error]) error {
 	f, err := filter.ParseRows(a.filter(cmd))
 	if err != nil {
@@ -83,7 +84,7 @@ func list[T any](a *app, cmd *cobra.Command, columns []out.Column[T], load func(
 	return listAll(a, cmd, columns, func(ctx context.Context) iter.Seq2[T, error] { return out.Filtered(f, load(ctx)) })
 }
 
-// listAll is list for commands that do their own filtering.
+// listAll is list for commands with their own filtering.
 func listAll[T any](a *app, cmd *cobra.Command, columns []out.Column[T], load func(context.Context) iter.Seq2[T, error]) error {
 	o, err := a.output(cmd)
 	if err != nil {
@@ -92,7 +93,7 @@ func listAll[T any](a *app, cmd *cobra.Command, columns []out.Column[T], load fu
 	return a.watched(cmd, o, func(w io.Writer) error { return out.List(w, o, columns, load(cmd.Context())) })
 }
 
-// show shows one thing; table writes it for people.
+// show shows one item. The function table writes it as text.
 func (a *app) show(cmd *cobra.Command, v any, table func(io.Writer, out.Options) error) error {
 	o, err := a.output(cmd)
 	if err != nil {
@@ -101,7 +102,7 @@ func (a *app) show(cmd *cobra.Command, v any, table func(io.Writer, out.Options)
 	return out.One(a.Out, o, v, func(w io.Writer) error { return table(w, o) })
 }
 
-// watched draws once, or with --watch until the command is interrupted, which then is no error.
+// watched draws once, or with --watch until the command is interrupted, which is not an error then.
 func (a *app) watched(cmd *cobra.Command, o out.Options, draw func(io.Writer) error) error {
 	every := time.Duration(0)
 	if cmd.Flags().Lookup("watch") != nil {
@@ -111,38 +112,39 @@ func (a *app) watched(cmd *cobra.Command, o out.Options, draw func(io.Writer) er
 		return draw(a.Out)
 	}
 	if every < minWatch {
-		return usage("--watch: the distance must be at least %v", minWatch)
+		return usage("--watch must be at least %v", minWatch)
 	}
 	return a.redraw(cmd.Context(), every, o, draw)
 }
 
-// minWatch keeps a slip of the finger from becoming a load for Redis.
+// minWatch is the shortest refresh interval. It protects Redis from mistyped intervals.
 const minWatch = 100 * time.Millisecond
 
-// redraw draws until ctx ends. On a terminal tables are drawn over each other, at once so that they do not flicker. Trouble that comes
-// up on the way is told of below the picture, and may pass; only what fails at the very first is the end.
+// redraw draws repeatedly until ctx ends. On a terminal each table overwrites the previous one in a
+// single write, which avoids flicker. It shows errors below the table and continues; only an error
+// of the first draw ends it.
 func (a *app) redraw(ctx context.Context, every time.Duration, o out.Options, draw func(io.Writer) error) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for first := true; ; first = false {
-		picture, trouble, err := a.draw(draw)
+		frame, messages, err := a.draw(draw)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil && first && len(picture) == 0 {
-			_, _ = a.Err.Write(trouble)
+		if err != nil && first && len(frame) == 0 {
+			_, _ = a.Err.Write(messages)
 			return err
 		}
-		if err != nil && !errors.Is(err, errSaid) {
-			trouble = fmt.Appendf(trouble, "asynq: %s\n", message(err))
+		if err != nil && !errors.Is(err, errPrinted) {
+			messages = fmt.Appendf(messages, "asynq: %s\n", out.Escape(message(err)))
 		}
 		if a.OutIsTerminal && o.IsTable() {
-			picture = overlay(picture, a.height()-bytes.Count(trouble, []byte("\n")))
+			frame = overlay(frame, a.height()-bytes.Count(messages, []byte("\n")))
 		}
-		if _, err := a.Out.Write(picture); err != nil {
+		if _, err := a.Out.Write(frame); err != nil {
 			return err
 		}
-		_, _ = a.Err.Write(trouble)
+		_, _ = a.Err.Write(messages)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -151,20 +153,21 @@ func (a *app) redraw(ctx context.Context, every time.Duration, o out.Options, dr
 	}
 }
 
-// draw catches what is drawn, and what is said meanwhile.
-func (a *app) draw(draw func(io.Writer) error) (picture, trouble []byte, err error) {
-	said := a.Err
-	defer func() { a.Err = said }()
+// draw captures the output of a draw function, and the messages that it prints.
+func (a *app) draw(draw func(io.Writer) error) (frame, messages []byte, err error) {
+	stderr := a.Err
+	defer func() { a.Err = stderr }()
 	var p, t bytes.Buffer
 	a.Err = &t
 	err = draw(&p)
 	return p.Bytes(), t.Bytes(), err
 }
 
-// overlay has a picture drawn from the top left on, each line cleared to its end as it is overwritten, and all below cleared. It is
-// cut to a height, if that is known, so that the terminal does not scroll.
-func overlay(picture []byte, height int) []byte {
-	lines := bytes.SplitAfter(picture, []byte("\n"))
+// overlay adds the control sequences that draw a frame over the previous one: from the top left,
+// clearing the rest of each line and everything below. It truncates the frame to the height of the
+// terminal, if known, to prevent scrolling.
+func overlay(frame []byte, height int) []byte {
+	lines := bytes.SplitAfter(frame, []byte("\n"))
 	if height > 1 && len(lines) > height {
 		lines = lines[:height-1]
 	}
@@ -179,7 +182,7 @@ func overlay(picture []byte, height int) []byte {
 	return append(b, "\x1b[J"...)
 }
 
-// height of the terminal in lines, 0 if it is not known.
+// height returns the height of the terminal in lines; 0 if unknown.
 func (a *app) height() int {
 	if a.Height == nil {
 		return 0
@@ -187,11 +190,11 @@ func (a *app) height() int {
 	return a.Height()
 }
 
-// rowsOf yields the rows of each of some things, in their order. One that fails is told of on standard error, does not hide the others,
-// and makes the end an error. It calls get from several goroutines.
+// rowsOf yields the rows of each name, in order. It prints errors on standard error, continues, and
+// then ends with an error. It calls get from several goroutines.
 func rowsOf[T any](a *app, names []string, get func(string) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		next, stop := ahead(names, get)
+		next, stop := prefetch(names, get)
 		defer stop()
 		stopped := false
 		err := a.eachArg(names, func(string) error {
@@ -213,17 +216,19 @@ func rowsOf[T any](a *app, names []string, get func(string) ([]T, error)) iter.S
 	}
 }
 
-// aheadOf is how many calls to Redis are made at a time, so that many queues do not take many round trips one after the other.
-const aheadOf = 8
+// maxConcurrent is the maximum number of concurrent calls to Redis, which hides the latency of one
+// call per queue.
+const maxConcurrent = 8
 
-// ahead calls get for each name, a few at a time, and has next return the results in the order of the names. After stop, which waits for
-// the calls that were begun, no more are made.
-func ahead[T any](names []string, get func(string) (T, error)) (next func() (T, error), stop func()) {
+// prefetch calls get for each name, up to maxConcurrent at a time. The function next returns the
+// results in the order of the names. The function stop prevents further calls and waits for those
+// in flight.
+func prefetch[T any](names []string, get func(string) (T, error)) (next func() (T, error), stop func()) {
 	type result struct {
 		value T
 		err   error
 	}
-	results, end := make(chan chan result, aheadOf), make(chan struct{})
+	results, end := make(chan chan result, maxConcurrent), make(chan struct{})
 	var calls sync.WaitGroup
 	calls.Go(func() {
 		for _, name := range names {
@@ -246,7 +251,7 @@ func ahead[T any](names []string, get func(string) (T, error)) (next func() (T, 
 	return next, sync.OnceFunc(func() { close(end); calls.Wait() })
 }
 
-// listOf lists the rows of each of some things, as list and rowsOf do.
+// listOf lists the rows of each name: it combines list and rowsOf.
 func listOf[T any](a *app, cmd *cobra.Command, columns []out.Column[T], names []string, get func(*asynq.Inspector, string) ([]T, error)) error {
 	i, err := a.inspector(cmd)
 	if err != nil {
@@ -257,7 +262,7 @@ func listOf[T any](a *app, cmd *cobra.Command, columns []out.Column[T], names []
 	})
 }
 
-// listEach lists a row of each item that one call of the Inspector returns.
+// listEach lists one row per item that a call of the Inspector returns.
 func listEach[I, T any](a *app, cmd *cobra.Command, columns []out.Column[T], get func(*asynq.Inspector) ([]I, error), row func(I) T) error {
 	i, err := a.inspector(cmd)
 	if err != nil {

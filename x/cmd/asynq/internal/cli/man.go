@@ -15,16 +15,16 @@ func newMan(a *app) *cobra.Command {
 		Use:     "man",
 		Short:   "Write the manual pages to a directory",
 		Example: "  asynq man --dir ~/.local/share/man/man1",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, _ := cmd.Flags().GetString("dir")
 			if dir == "" {
-				return usage("where to? Say --dir")
+				return usage("missing directory: use --dir")
 			}
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}
-			// The date is that of the build, so that the same source gives the same pages.
+			// The build date makes the pages reproducible.
 			date := time.Unix(0, 0).UTC()
 			if text, ok := a.Env("SOURCE_DATE_EPOCH"); ok {
 				seconds, err := strconv.ParseInt(text, 10, 64)
@@ -39,10 +39,10 @@ func newMan(a *app) *cobra.Command {
 			if err := doc.GenManTree(root, header, dir); err != nil {
 				return fmt.Errorf("writing manual pages: %w", err)
 			}
-			a.say("manual pages written to %s", dir)
+			a.printErrf("manual pages written to %s", dir)
 			return nil
 		},
 	}
-	cmd.Flags().String("dir", "", "directory to write to; it is made if need be")
+	cmd.Flags().String("dir", "", "directory to write to, created if missing")
 	return cmd
 }

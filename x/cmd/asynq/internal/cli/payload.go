@@ -11,9 +11,12 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 )
 
-// textOrBase64 is a payload or a result for programs: as text where it is text, else in base64. No byte is lost either way.
+// textOrBase64 returns a payload or a result as text if it is UTF-8, and otherwise in base64. Both
+// are lossless.
 func textOrBase64(b []byte) (text, encoded string) {
 	if utf8.Valid(b) {
 		return string(b), ""
@@ -21,7 +24,7 @@ func textOrBase64(b []byte) (text, encoded string) {
 	return "", base64.StdEncoding.EncodeToString(b)
 }
 
-// isText reports whether people can read it.
+// isText reports whether b is readable text.
 func isText(b []byte) bool {
 	if !utf8.Valid(b) {
 		return false
@@ -29,13 +32,13 @@ func isText(b []byte) bool {
 	return bytes.IndexFunc(b, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }) < 0
 }
 
-// brief is a payload in one line.
+// brief returns a payload in one line.
 func brief(b []byte) string {
 	const most = 4 * cellWidth
 	if len(b) > most {
 		b = b[:most]
 		for i := 0; i < utf8.UTFMax && len(b) > 0 && !utf8.Valid(b); i++ {
-			b = b[:len(b)-1] // a character that was cut
+			b = b[:len(b)-1] // a truncated character
 		}
 	}
 	if isText(b) {
@@ -44,7 +47,8 @@ func brief(b []byte) string {
 	return "0x" + hex.EncodeToString(b)
 }
 
-// pretty is a payload for people in a format: auto, json, text, hex or base64. Numbers of JSON keep all their digits.
+// pretty formats a payload for reading: auto, json, text, hex or base64. JSON numbers keep all
+// their digits.
 func pretty(b []byte, format string) (string, error) {
 	if format == "auto" {
 		switch {
@@ -62,35 +66,26 @@ func pretty(b []byte, format string) (string, error) {
 	case "json":
 		var pretty bytes.Buffer
 		if err := json.Indent(&pretty, b, "", "  "); err != nil {
-			return "", fmt.Errorf("it is no JSON: %w", err)
+			return "", fmt.Errorf("not valid JSON: %w", err)
 		}
-		return safe(pretty.String()), nil
+		return string(out.EscapeJSON(pretty.Bytes())), nil
 	case "text":
-		return safe(string(b)), nil
+		return out.Escape(string(b)), nil
 	case "hex":
 		return strings.TrimRight(hex.Dump(b), "\n"), nil
 	case "base64":
 		return base64.StdEncoding.EncodeToString(b), nil
 	}
-	return "", usage("there is no format %q: use auto, json, text, hex or base64", format)
-}
-
-// safe replaces what a terminal would obey, but not line breaks and tabs.
-func safe(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) && r != '\n' && r != '\t' {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
+	return "", usage("unknown format %q: use auto, json, text, hex or base64", format)
 }
 
 func indent(s, by string) string { return strings.ReplaceAll(s, "\n", "\n"+by) }
 
-// maxPayload is how much Redis takes in one value.
+// maxPayload is the maximum size of a value in Redis.
 const maxPayload = 512 << 20
 
-// readPayload reads what a flag names: the text itself, @FILE, or - for standard input. A text that begins with @ is written @@….
+// readPayload reads the payload that a flag specifies: text, @FILE, or - for standard input. @@x
+// stands for the text @x.
 func (a *app) readPayload(value string) ([]byte, error) {
 	var from io.Reader
 	switch {
@@ -110,7 +105,7 @@ func (a *app) readPayload(value string) ([]byte, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(from, maxPayload+1))
 	if err == nil && len(b) > maxPayload {
-		err = fmt.Errorf("the payload is larger than the 512 MB that Redis takes")
+		err = fmt.Errorf("the payload exceeds the 512 MB limit of Redis")
 	}
 	return b, err
 }

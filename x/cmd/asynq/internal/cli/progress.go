@@ -9,7 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress tells on standard error how far long work has come: on a terminal only, and not before it takes a while.
+// progress shows the progress of long operations on standard error: only on a terminal, and only
+// after progressAfter.
 type progress struct {
 	a     *app
 	verb  string
@@ -20,8 +21,8 @@ type progress struct {
 }
 
 const (
-	progressAfter = 500 * time.Millisecond
-	progressEvery = 100 * time.Millisecond
+	progressAfter    = 500 * time.Millisecond
+	progressInterval = 100 * time.Millisecond
 )
 
 func (a *app) progress(verb string) *progress {
@@ -29,17 +30,17 @@ func (a *app) progress(verb string) *progress {
 	return &progress{a: a, verb: verb, on: ok && term.IsTerminal(int(f.Fd())), start: time.Now()}
 }
 
-// at tells that n of all things are done; all is 0 if it is not known.
+// at shows that n of all items are done. If all is 0, the total is unknown.
 func (p *progress) at(n, all int, note string) {
 	now := time.Now()
-	if !p.on || now.Sub(p.start) < progressAfter || now.Sub(p.last) < progressEvery {
+	if !p.on || now.Sub(p.start) < progressAfter || now.Sub(p.last) < progressInterval {
 		return
 	}
 	p.last, p.shown = now, true
 	fmt.Fprintf(p.a.Err, "\r\x1b[K%s", progressLine(p.verb, n, all, now.Sub(p.start), note))
 }
 
-// progressLine is the line for n of all things, less than 80 characters wide.
+// progressLine formats the line for n of all items, less than 80 characters wide.
 func progressLine(verb string, n, all int, spent time.Duration, note string) string {
 	line := fmt.Sprintf("%s %d", verb, n)
 	if all > 0 {
@@ -56,7 +57,7 @@ func progressLine(verb string, n, all int, spent time.Duration, note string) str
 	return line
 }
 
-// end wipes the line.
+// end clears the line.
 func (p *progress) end() {
 	if p.shown {
 		fmt.Fprint(p.a.Err, "\r\x1b[K")

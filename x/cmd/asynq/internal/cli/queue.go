@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"iter"
 	"strconv"
 	"time"
@@ -10,10 +12,11 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
+	"github.com/asynq-go/asynq/x/filter"
 )
 
 func newQueue(a *app) *cobra.Command {
-	return group("queue", "Look at queues and change them",
+	return group("queue", "Inspect and manage queues",
 		newQueueLs(a),
 		newQueueInspect(a),
 		newQueueHistory(a),
@@ -24,10 +27,10 @@ func newQueue(a *app) *cobra.Command {
 	)
 }
 
-// queueRow is a queue as programs see it.
+// queueRow is a queue in machine-readable output.
 type queueRow struct {
 	Queue          string    `json:"queue"`
-	MemoryUsage    int64     `json:"memory_usage_bytes"`
+	MemoryUsage    *int64    `json:"memory_usage_bytes"` // nil: unknown
 	Size           int       `json:"size"`
 	Groups         int       `json:"groups"`
 	LatencyMsec    int64     `json:"latency_msec"`
@@ -49,8 +52,12 @@ type queueRow struct {
 }
 
 func newQueueRow(q *asynq.QueueInfo) *queueRow {
+	memory := &q.MemoryUsage
+	if *memory == 0 && q.Size > 0 {
+		memory = nil // Redis did not report it
+	}
 	return &queueRow{
-		Queue: q.Queue, MemoryUsage: q.MemoryUsage, Size: q.Size, Groups: q.Groups,
+		Queue: q.Queue, MemoryUsage: memory, Size: q.Size, Groups: q.Groups,
 		LatencyMsec: q.Latency.Milliseconds(), DisplayLatency: displayLatency(q.Latency),
 		Active: q.Active, Pending: q.Pending, Aggregating: q.Aggregating, Scheduled: q.Scheduled, Retry: q.Retry,
 		Archived: q.Archived, Completed: q.Completed,
@@ -62,18 +69,34 @@ func newQueueRow(q *asynq.QueueInfo) *queueRow {
 
 func displayLatency(d time.Duration) string { return d.Round(10 * time.Millisecond).String() }
 
-// count is a column of numbers. Those in a look are so only if they are not 0.
+// count returns a column of numbers. The style applies to numbers other than 0.
 func count[T any](head string, style out.Style, n func(T) int) out.Column[T] {
+	return countKnown(head, style, func(row T) *int { v := n(row); return &v })
+}
+
+// countKnown returns a column of numbers. nil means unknown.
+func countKnown[T any](head string, style out.Style, n func(T) *int) out.Column[T] {
 	return out.Column[T]{
 		Head: head, Right: true,
-		Cell: func(row T) string { return strconv.Itoa(n(row)) },
+		Cell: func(row T) string { return orUnknown(n(row), strconv.Itoa) },
 		Style: func(row T) out.Style {
-			if n(row) == 0 {
+			if v := n(row); v == nil || *v == 0 {
 				return out.Faint
 			}
 			return style
 		},
 	}
+}
+
+// unknown stands for a value that could not be read.
+const unknown = "?"
+
+// orUnknown formats a value. nil means that it could not be read.
+func orUnknown[T any](v *T, text func(T) string) string {
+	if v == nil {
+		return unknown
+	}
+	return text(*v)
 }
 
 func wide[T any](c out.Column[T]) out.Column[T] {
@@ -101,7 +124,7 @@ var queueColumns = []out.Column[*queueRow]{
 	wide(count("GROUPS", out.Plain, func(q *queueRow) int { return q.Groups })),
 	wide(count("PROCESSED", out.Plain, func(q *queueRow) int { return q.Processed })),
 	wide(count("FAILED", out.Bad, func(q *queueRow) int { return q.Failed })),
-	wide(out.Column[*queueRow]{Head: "MEMORY", Right: true, Cell: func(q *queueRow) string { return out.Bytes(q.MemoryUsage) }}),
+	wide(out.Column[*queueRow]{Head: "MEMORY", Right: true, Cell: func(q *queueRow) string { return orUnknown(q.MemoryUsage, out.Bytes) }}),
 }
 
 func (q *queueRow) state() string {
@@ -115,9 +138,15 @@ func newQueueLs(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
-		Short:   "List the queues",
-		Example: "  asynq queue ls -o wide\n  asynq queue ls --filter 'pending>100' -o 'template={{.queue}} {{.pending}}'",
-		Args:    cobra.NoArgs,
+		Short:   "List queues",
+		Long: `List queues.
+
+With --quiet, the command prints only the names, one per line. A name that contains line breaks,
+control characters or bytes that are not UTF-8, or that starts with a double quote, is printed as a
+quoted Go string: "a\nb".`,
+		Example: "  asynq queue ls -o wide\n  asynq queue ls --filter 'pending>100' -o 'template={{.queue}} {{.pending}}'\n" +
+			"  asynq queue ls -q --filter paused:true | xargs -d '\\n' asynq queue resume",
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			i, err := a.inspector(cmd)
 			if err != nil {
@@ -126,31 +155,66 @@ func newQueueLs(a *app) *cobra.Command {
 			if format, _ := cmd.Flags().GetString("output"); format == string(out.Table) {
 				i = i.WithMemorySamples(0) // no column shows it
 			}
+			if quiet, _ := cmd.Flags().GetBool("quiet"); quiet {
+				return a.queueNamesOnly(cmd, i.WithMemorySamples(0))
+			}
 			return list(a, cmd, queueColumns, func(ctx context.Context) iter.Seq2[*queueRow, error] { return a.queues(ctx, i) })
 		},
 	}
 	addListing(cmd)
+	cmd.Flags().BoolP("quiet", "q", false, "print only the names, one per line; takes precedence over --output")
 	return cmd
 }
 
-// queues yields these queues, or all if none is named. One that cannot be looked at does not hide the others.
+// queueNamesOnly prints the names of the queues that match --filter. Without a filter it reads only
+// the names.
+func (a *app) queueNamesOnly(cmd *cobra.Command, i *asynq.Inspector) error {
+	f, err := filter.ParseRows(a.filter(cmd))
+	if err != nil {
+		return badFilter(err)
+	}
+	return a.watched(cmd, out.Options{}, func(w io.Writer) error {
+		if f.Empty() {
+			names, err := i.Queues()
+			if err != nil {
+				return err
+			}
+			return buffered(w, func(w io.Writer) error {
+				for _, name := range names {
+					if _, err := fmt.Fprintln(w, out.Name(name)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		for q, err := range out.Filtered(f, a.queues(cmd.Context(), i)) {
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(w, out.Name(q.Queue)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// queues yields the named queues, or all queues if names is empty. It continues after queues that
+// it cannot read.
 func (a *app) queues(ctx context.Context, i *asynq.Inspector, names ...string) iter.Seq2[*queueRow, error] {
 	return func(yield func(*queueRow, error) bool) {
 		results, err := i.QueueInfos(ctx, names...)
+		if err == nil {
+			err = a.queueErrors(results)
+		}
+		for _, r := range results {
+			if r.Err == nil && !yield(newQueueRow(r.Info), nil) {
+				return
+			}
+		}
 		if err != nil {
 			yield(nil, err)
-			return
 		}
-		found, names := make(map[string]asynq.QueueInfoResult, len(results)), make([]string, len(results))
-		for n, r := range results {
-			found[r.Queue], names[n] = r, r.Queue
-		}
-		rowsOf(a, names, func(name string) ([]*queueRow, error) {
-			r := found[name]
-			if r.Err != nil {
-				return nil, inQueue(name, r.Err)
-			}
-			return []*queueRow{newQueueRow(r.Info)}, nil
-		})(yield)
 	}
 }

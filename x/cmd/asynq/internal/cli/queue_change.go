@@ -10,22 +10,23 @@ import (
 )
 
 func newQueuePause(a *app) *cobra.Command {
-	return newQueueSwitch(a, "pause QUEUE…", "Let no server take tasks of the queues", "is paused already", true, (*asynq.Inspector).PauseQueue)
+	return newQueueSwitch(a, "pause QUEUE…", "Pause queues: servers stop taking their tasks", "is already paused", true, (*asynq.Inspector).PauseQueue)
 }
 
 func newQueueResume(a *app) *cobra.Command {
-	cmd := newQueueSwitch(a, "resume QUEUE…", "Let servers take tasks of the queues again", "is not paused", false, (*asynq.Inspector).UnpauseQueue)
+	cmd := newQueueSwitch(a, "resume QUEUE…", "Resume paused queues", "is not paused", false, (*asynq.Inspector).UnpauseQueue)
 	cmd.Aliases = []string{"unpause"}
 	return cmd
 }
 
-// newQueueSwitch makes a command that pauses queues, or ends that. That a queue is so already is no error: a script may be run twice. A
-// name of no queue is one, as it is likely to be mistyped.
+// newQueueSwitch returns a command that pauses or resumes queues. It is idempotent: a queue that is
+// already in the desired state is not an error. An unknown queue is one, since its name is probably
+// mistyped.
 func newQueueSwitch(a *app, use, short, already string, pause bool, set func(*asynq.Inspector, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:               use,
 		Short:             short,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              argsFrom(1, -1),
 		ValidArgsFunction: a.queueNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := a.inspector(cmd)
@@ -38,16 +39,16 @@ func newQueueSwitch(a *app, use, short, already string, pause bool, set func(*as
 				case err != nil:
 					return inQueue(queue, err)
 				case q.Paused == pause:
-					a.say("queue %q %s", queue, already)
+					a.printErrf("queue %q %s", queue, already)
 					return nil
 				}
 				if err := set(i, queue); err != nil {
 					return err
 				}
 				if pause {
-					a.say("queue %q paused", queue)
+					a.printErrf("queue %q paused", queue)
 				} else {
-					a.say("queue %q resumed", queue)
+					a.printErrf("queue %q resumed", queue)
 				}
 				return nil
 			})
@@ -59,9 +60,9 @@ func newQueueRemove(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "remove QUEUE…",
 		Aliases:           []string{"rm", "delete"},
-		Short:             "Remove queues with all that is kept of them",
-		Long:              "Remove queues with all that is kept of them. A queue that holds tasks is removed only with --force, after a question.",
-		Args:              cobra.MinimumNArgs(1),
+		Short:             "Remove queues and all their data",
+		Long:              "Remove queues and all their data. A queue that has tasks is removed only with --force, after confirmation.",
+		Args:              argsFrom(1, -1),
 		ValidArgsFunction: a.queueNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := a.inspector(cmd)
@@ -72,7 +73,7 @@ func newQueueRemove(a *app) *cobra.Command {
 			return a.eachArg(args, func(queue string) error { return a.removeQueue(cmd, i, queue, force) })
 		},
 	}
-	cmd.Flags().BoolP("force", "f", false, "remove the queues with the tasks that they hold")
+	cmd.Flags().BoolP("force", "f", false, "remove the queues even if they have tasks")
 	addBulk(cmd)
 	return cmd
 }
@@ -82,27 +83,27 @@ func (a *app) removeQueue(cmd *cobra.Command, i *asynq.Inspector, queue string, 
 	if err != nil {
 		return inQueue(queue, err)
 	}
-	tasks := q.Size + q.Completed
+	tasks := q.Size
 	if tasks > 0 && !force {
-		return fmt.Errorf("%w: %q holds %s: --force removes them as well", asynq.ErrQueueNotEmpty, queue, plural(tasks, "task"))
+		return fmt.Errorf("%w: %q has %s: use --force to remove them too", asynq.ErrQueueNotEmpty, queue, plural(tasks, "task"))
 	}
-	if tasks > 0 || a.dryRun(cmd) { // an empty queue is no loss
-		ok, err := a.confirm(cmd, "remove queue %q and %s", queue, plural(tasks, "task"))
+	if tasks > 0 || a.dryRun(cmd) { // removing an empty queue needs no confirmation
+		ok, err := a.confirm(cmd, "remove queue %q and its %s", queue, plural(tasks, "task"))
 		if !ok || err != nil {
 			return err
 		}
 	}
 	if err := i.DeleteQueue(queue, force); err != nil {
 		if errors.Is(err, asynq.ErrQueueNotEmpty) && !force {
-			return fmt.Errorf("%w: tasks have come meanwhile", err)
+			return fmt.Errorf("%w: tasks were enqueued in the meantime", err)
 		}
 		return inQueue(queue, err)
 	}
-	a.say("queue %q removed, with %s", queue, plural(tasks, "task"))
+	a.printErrf("queue %q and its %s removed", queue, plural(tasks, "task"))
 	return nil
 }
 
-// plural is a number of things.
+// plural formats a number of things.
 func plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

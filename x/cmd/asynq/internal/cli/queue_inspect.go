@@ -15,9 +15,9 @@ import (
 func newQueueInspect(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "inspect QUEUE…",
-		Short:             "Show all that is known of queues",
+		Short:             "Show the details of queues",
 		Example:           "  asynq queue inspect mail reports",
-		Args:              cobra.MinimumNArgs(1),
+		Args:              argsFrom(1, -1),
 		ValidArgsFunction: a.queueNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := a.output(cmd)
@@ -42,7 +42,7 @@ func newQueueInspect(a *app) *cobra.Command {
 	return cmd
 }
 
-// queueBlocks writes a block of lines for each queue.
+// queueBlocks writes a block of lines per queue.
 func queueBlocks(w io.Writer, o out.Options, rows iter.Seq2[*queueRow, error]) error {
 	first := true
 	for q, err := range rows {
@@ -59,7 +59,7 @@ func queueBlocks(w io.Writer, o out.Options, rows iter.Seq2[*queueRow, error]) e
 			{Name: "Size", Value: q.Size},
 			{Name: "Groups", Value: q.Groups},
 			{Name: "Latency", Value: q.DisplayLatency},
-			{Name: "Memory", Value: out.Bytes(q.MemoryUsage)},
+			{Name: "Memory", Value: orUnknown(q.MemoryUsage, out.Bytes)},
 			{},
 			{Name: "Active", Value: q.Active},
 			{Name: "Pending", Value: q.Pending},
@@ -72,8 +72,8 @@ func queueBlocks(w io.Writer, o out.Options, rows iter.Seq2[*queueRow, error]) e
 			{Name: "Processed today", Value: q.Processed},
 			{Name: "Failed today", Value: q.Failed},
 			{Name: "Error rate today", Value: errorRate(q.Processed, q.Failed)},
-			{Name: "Processed in all", Value: q.ProcessedTotal},
-			{Name: "Failed in all", Value: q.FailedTotal},
+			{Name: "Processed total", Value: q.ProcessedTotal},
+			{Name: "Failed total", Value: q.FailedTotal},
 		})
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ func queueBlocks(w io.Writer, o out.Options, rows iter.Seq2[*queueRow, error]) e
 	return nil
 }
 
-// errorRate is the part that failed; "-" of nothing.
+// errorRate formats the share of failed attempts, or "-" if there are no attempts.
 func errorRate(processed, failed int) string {
 	if processed == 0 {
 		return "-"
@@ -90,7 +90,7 @@ func errorRate(processed, failed int) string {
 	return fmt.Sprintf("%.2f%%", 100*float64(failed)/float64(processed))
 }
 
-// dayRow is a day of a queue as programs see it.
+// dayRow is a day of a queue in machine-readable output.
 type dayRow struct {
 	Queue     string `json:"queue"`
 	Date      string `json:"date"`
@@ -111,14 +111,14 @@ var dayColumns = []out.Column[*dayRow]{
 func newQueueHistory(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "history QUEUE…",
-		Short:             "Show how many tasks were processed on each of the last days",
+		Short:             "Show the number of processed tasks per day",
 		Example:           "  asynq queue history mail --days 30",
-		Args:              cobra.MinimumNArgs(1),
+		Args:              argsFrom(1, -1),
 		ValidArgsFunction: a.queueNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			days, _ := cmd.Flags().GetInt("days")
 			if days < 1 || days > maxDays {
-				return usage("--days must be from 1 to %d: older numbers are not kept", maxDays)
+				return usage("--days must be between 1 and %d: older statistics are not kept", maxDays)
 			}
 			return listOf(a, cmd, dayColumns, args, func(i *asynq.Inspector, queue string) ([]*dayRow, error) {
 				history, err := i.History(queue, days)
@@ -135,10 +135,10 @@ func newQueueHistory(a *app) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().IntP("days", "x", 10, "number of days, today's first")
+	cmd.Flags().IntP("days", "x", 10, "number of days, today first")
 	addListing(cmd)
 	return cmd
 }
 
-// maxDays is for how long numbers are kept.
+// maxDays is how many days statistics are kept.
 const maxDays = 90

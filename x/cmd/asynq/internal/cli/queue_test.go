@@ -12,7 +12,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// seedQueues makes three queues with tasks in several states.
+// seedQueues creates three queues with tasks in several states.
 func seedQueues(w *world) {
 	w.t.Helper()
 	for range 3 {
@@ -44,6 +44,28 @@ func TestQueueLs(t *testing.T) {
 	w.golden("queue_ls_bad_format", w.run("queue", "ls", "-o", "xml"))
 }
 
+// queue ls -q prints one name per line, whatever it contains, and only matching names with a
+// filter.
+func TestQueueLsQuiet(t *testing.T) {
+	w := newWorld(t)
+	if r := w.run("queue", "ls", "-q"); r != (result{}) {
+		t.Errorf("without queues: got %+v", r)
+	}
+	seedQueues(w)
+	w.enqueue("x", "", asynq.Queue("two\nlines"))
+	w.enqueue("x", "", asynq.Queue(`"quoted"`))
+	w.env["ASYNQ_OUTPUT"] = "json"
+	for args, want := range map[string]string{
+		"-q":                                 `"\"quoted\""` + "\ndefault\nmail\nreports\n" + `"two\nlines"` + "\n",
+		"--quiet --filter pending>2":         "mail\n",
+		"--quiet --filter pending>2 -o wide": "mail\n",
+	} {
+		if r := w.run(append([]string{"queue", "ls"}, strings.Fields(args)...)...); r != (result{out: want}) {
+			t.Errorf("%s: got %+v, want %q", args, r, want)
+		}
+	}
+}
+
 func TestQueueLsBroken(t *testing.T) {
 	w := newWorld(t)
 	seedQueues(w)
@@ -51,14 +73,14 @@ func TestQueueLsBroken(t *testing.T) {
 	for _, command := range []string{"queue ls", "queue top --once -i 100ms"} {
 		r := w.run(append(strings.Fields(command), "-o", "template={{.queue}}")...)
 		if r.out != "default\nreports\n" || r.code != ExitFailed || !strings.Contains(r.err, `queue "mail"`) {
-			t.Errorf("%s: got %+v; want the other two queues, and an error that names the broken one", command, r)
+			t.Errorf("%s: got %+v; want the other two queues and an error with the broken one", command, r)
 		}
 	}
-	r := w.run("stats", "-o", "template={{len .queues}} {{.tasks.archived}}")
-	if r.out != "2 1\n" || r.code != ExitFailed || !strings.Contains(r.err, `queue "mail"`) {
-		t.Errorf("stats: got %+v; want what is known, and an error that names the broken queue", r)
+	r := w.run("stats", "-o", "template={{.queues_read}} of {{len .queues}}, {{.tasks.archived}}")
+	if r.out != "2 of 3, 1\n" || r.code != ExitFailed || !strings.Contains(r.err, `queue "mail"`) {
+		t.Errorf("stats: got %+v; want a partial summary and an error with the broken queue", r)
 	}
-	// That one failed weighs more than that another was not there, in either order.
+	// A failure takes precedence over a missing queue, in any order.
 	for _, args := range [][]string{{"mail", "none"}, {"none", "mail"}} {
 		if r := w.run(append([]string{"queue", "inspect"}, args...)...); r.code != ExitFailed {
 			t.Errorf("inspect %v: got %+v; want exit code %d", args, r, ExitFailed)
@@ -70,7 +92,7 @@ func TestQueueLsBroken(t *testing.T) {
 	}
 }
 
-// breakQueue puts something else in the place of the queue's pending tasks.
+// breakQueue replaces the list of pending tasks with a value of the wrong type.
 func (w *world) breakQueue(queue string) {
 	w.t.Helper()
 	key := w.namespace + ":{" + queue + "}:pending"
@@ -91,7 +113,7 @@ func TestQueueInspect(t *testing.T) {
 
 func TestQueueHistory(t *testing.T) {
 	w := newWorld(t)
-	w.work("mail", 3, 1)
+	w.processTasks("mail", 3, 1)
 	w.golden("queue_history", w.run("queue", "history", "mail", "-x", "3"))
 	w.golden("queue_history_ndjson", w.run("queue", "history", "mail", "none", "--days", "2", "-o", "ndjson"))
 	w.golden("queue_history_too_long", w.run("queue", "history", "mail", "--days", "91"))
@@ -106,7 +128,7 @@ func TestQueuePauseResume(t *testing.T) {
 	}
 	w.golden("queue_resume", w.run("queue", "unpause", "mail", "default"))
 	if q, err := w.inspector.GetQueueInfo("mail"); err != nil || q.Paused {
-		t.Errorf("queue mail: %+v, %v; want it to run", q, err)
+		t.Errorf("queue mail: %+v, %v; want it running", q, err)
 	}
 }
 
@@ -114,12 +136,12 @@ func TestQueueRemove(t *testing.T) {
 	w := newWorld(t)
 	seedQueues(w)
 	w.golden("queue_remove_full", w.run("queue", "remove", "mail"))
-	w.golden("queue_remove_nobody_to_ask", w.run("queue", "rm", "mail", "--force"))
+	w.golden("queue_remove_without_terminal", w.run("queue", "rm", "mail", "--force"))
 	w.golden("queue_remove_dry_run", w.run("queue", "delete", "mail", "none", "--force", "--dry-run"))
 	w.inTerminal, w.in = true, "n\n"
 	w.golden("queue_remove_no", w.run("queue", "remove", "mail", "--force"))
 	if names, err := w.inspector.Queues(); err != nil || len(names) != 3 {
-		t.Fatalf("queues %v, %v; want all three still", names, err)
+		t.Fatalf("queues %v, %v; want all three", names, err)
 	}
 	w.in = "y\n"
 	w.golden("queue_remove_yes", w.run("queue", "remove", "mail", "--force"))
@@ -130,8 +152,8 @@ func TestQueueRemove(t *testing.T) {
 	}
 }
 
-// Several questions are answered by several lines of one input.
-func TestQueueRemoveAsksForEach(t *testing.T) {
+// Several prompts read several lines of one input.
+func TestQueueRemovePromptsForEach(t *testing.T) {
 	w := newWorld(t)
 	seedQueues(w)
 	w.inTerminal, w.in = true, "n\ny\n"
@@ -151,7 +173,7 @@ func TestQueueTop(t *testing.T) {
 	}
 }
 
-// The busiest queue comes first, and a rate is by the clock of Redis.
+// The busiest queue is first. Rates use the clock of Redis.
 func TestTopRates(t *testing.T) {
 	then := time.Now()
 	before := &asynq.QueueInfo{Queue: "q", Size: 10, ProcessedTotal: 100, FailedTotal: 5, Timestamp: then}
@@ -161,15 +183,15 @@ func TestTopRates(t *testing.T) {
 	}
 	for _, now := range []*asynq.QueueInfo{{Timestamp: then.Add(time.Second), FailedTotal: 5}, {Timestamp: then.Add(time.Second), ProcessedTotal: 100}} {
 		if row := newTopRow(now, before); row.Processed != nil || row.Failed != nil {
-			t.Errorf("rates of a queue that was made anew: %+v; want none", row)
+			t.Errorf("rates of a recreated queue: %+v; want none", row)
 		}
 	}
 	if row := newTopRow(before, before); row.Growth != nil {
-		t.Errorf("a rate over no time: %v", *row.Growth)
+		t.Errorf("rate over a zero interval: %v", *row.Growth)
 	}
 }
 
-// A command with --watch draws again and again, and its interruption is no error.
+// A command with --watch draws repeatedly. Its interruption is not an error.
 func TestWatch(t *testing.T) {
 	w := newWorld(t)
 	seedQueues(w)
@@ -179,11 +201,11 @@ func TestWatch(t *testing.T) {
 		In: strings.NewReader(""), Out: drawn, Err: io.Discard, OutIsTerminal: true, Env: func(string) (string, bool) { return "", false },
 	})
 	if text := drawn.String(); code != ExitDone || strings.Count(text, "\x1b[H") < 3 || !strings.Contains(text, "\x1b[33mpaused\x1b[0m") {
-		t.Errorf("exit code %d, drawn %q; want three tables in colour, each over the last", code, text)
+		t.Errorf("exit code %d, drawn %q; want three tables in color, each over the previous one", code, text)
 	}
 }
 
-// A picture higher than the terminal is cut, and each line cleared to its end.
+// A frame higher than the terminal is truncated. Each line is cleared to its end.
 func TestOverlay(t *testing.T) {
 	t.Parallel()
 	for height, want := range map[int]string{0: "\x1b[Ha\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J", 3: "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J", 4: "\x1b[Ha\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J"} {
@@ -193,23 +215,23 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
-// Trouble on the way does not end --watch; what is to be seen is drawn, and the trouble told of.
-func TestWatchTrouble(t *testing.T) {
+// Errors do not end --watch: it draws the available rows and prints the errors.
+func TestWatchErrors(t *testing.T) {
 	w := newWorld(t)
 	seedQueues(w)
 	w.breakQueue("mail")
 	ctx, cancel := context.WithCancel(t.Context())
-	drawn, told := newSignalWriter("reports\n", 3, cancel), newSignalWriter("", 1, func() {})
+	drawn, errs := newSignalWriter("reports\n", 3, cancel), newSignalWriter("", 1, func() {})
 	code := Run(ctx, []string{"--uri", redisAddr, "--namespace", w.namespace, "queue", "ls", "--watch=100ms", "-o", "template={{.queue}}"}, Streams{
-		In: strings.NewReader(""), Out: drawn, Err: told, Env: func(string) (string, bool) { return "", false },
+		In: strings.NewReader(""), Out: drawn, Err: errs, Env: func(string) (string, bool) { return "", false },
 	})
-	if code != ExitDone || strings.Count(told.String(), `queue "mail"`) < 2 {
-		t.Errorf("exit code %d, told %q; want the broken queue told of each time", code, told.String())
+	if code != ExitDone || strings.Count(errs.String(), `queue "mail"`) < 2 {
+		t.Errorf("exit code %d, errors %q; want the broken queue reported each time", code, errs.String())
 	}
 }
 
-// Who reads no further has no calls to Redis left behind, and results come in order.
-func TestAhead(t *testing.T) {
+// Results are in order. After stop, no calls remain in flight.
+func TestPrefetch(t *testing.T) {
 	t.Parallel()
 	names := make([]string, 100)
 	for n := range names {
@@ -217,14 +239,14 @@ func TestAhead(t *testing.T) {
 	}
 	var calls atomic.Int64
 	get := func(name string) (string, error) { calls.Add(1); return name, nil }
-	next, stop := ahead(names, get)
+	next, stop := prefetch(names, get)
 	var got []string
 	for range 5 {
 		name, _ := next()
 		got = append(got, name)
 	}
 	stop()
-	if n := calls.Load(); !slices.Equal(got, names[:5]) || n > 5+aheadOf+1 {
+	if n := calls.Load(); !slices.Equal(got, names[:5]) || n > 5+maxConcurrent+1 {
 		t.Errorf("got %v after %d calls", got, n)
 	}
 }
@@ -234,11 +256,11 @@ func TestNoColor(t *testing.T) {
 	seedQueues(w)
 	w.outTerminal = true
 	if r := w.run("queue", "ls"); !strings.Contains(r.out, "\x1b[") {
-		t.Errorf("no colour on a terminal: %q", r.out)
+		t.Errorf("no color on a terminal: %q", r.out)
 	}
 	w.env["NO_COLOR"] = "1"
 	if r := w.run("queue", "ls"); strings.Contains(r.out, "\x1b[") {
-		t.Errorf("colour with NO_COLOR: %q", r.out)
+		t.Errorf("color with NO_COLOR: %q", r.out)
 	}
 }
 
@@ -254,6 +276,6 @@ func TestOutputFromEnvironment(t *testing.T) {
 	}
 	w.env["ASYNQ_NO_HEADERS"] = "perhaps"
 	if r := w.run("queue", "ls"); r.code != ExitUsage || !strings.Contains(r.err, "ASYNQ_NO_HEADERS") {
-		t.Errorf("got %+v; want a complaint about the variable", r)
+		t.Errorf("got %+v; want an error about the variable", r)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/asynq-go/asynq/x/filter"
 )
 
-// topRow is a queue with its rates. A rate is nil until the queue was seen twice.
+// topRow is a queue with its rates. A rate is nil until the queue has been read twice.
 type topRow struct {
 	Queue          string   `json:"queue"`
 	Processed      *float64 `json:"processed_per_second"`
@@ -73,14 +73,15 @@ var topColumns = []out.Column[*topRow]{
 func newQueueTop(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Watch the queues, the busiest first",
-		Long: `Watch the queues, the busiest first, until interrupted: how many attempts end a second (DONE/S), how many of them fail,
-and by how many tasks a second the queue grows. With --once the rates of one interval are shown, and the command ends.`,
-		Args: cobra.NoArgs,
+		Short: "Watch the queues, busiest first",
+		Long: `Watch the queues, busiest first, until interrupted: attempts finished per second (DONE/S), attempts
+failed per second (FAILED/S), and tasks per second by which the queue grows (GROWTH/S). With --once,
+the command prints the rates of one interval and exits.`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.queueTop(cmd) },
 	}
-	cmd.Flags().DurationP("interval", "i", 2*time.Second, "over how long rates are measured")
-	cmd.Flags().Bool("once", false, "show one interval and end")
+	cmd.Flags().DurationP("interval", "i", 2*time.Second, "interval over which rates are measured")
+	cmd.Flags().Bool("once", false, "print the rates of one interval and exit")
 	addOutput(cmd)
 	addFilter(cmd)
 	return cmd
@@ -108,7 +109,7 @@ func (a *app) queueTop(cmd *cobra.Command) error {
 	if once, _ := cmd.Flags().GetBool("once"); !once {
 		return a.redraw(cmd.Context(), every, o, draw)
 	}
-	_, _, err = a.draw(func(io.Writer) error { // what it says it says once more with the rates
+	_, _, err = a.draw(func(io.Writer) error { // the second draw repeats its messages
 		for _, err := range t.next() {
 			if err != nil {
 				return err
@@ -116,7 +117,7 @@ func (a *app) queueTop(cmd *cobra.Command) error {
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errSaid) {
+	if err != nil && !errors.Is(err, errPrinted) {
 		return err
 	}
 	if err := wait(cmd.Context(), every); err != nil {
@@ -125,7 +126,7 @@ func (a *app) queueTop(cmd *cobra.Command) error {
 	return draw(a.Out)
 }
 
-// wait lasts for d, or until ctx ends, which is its error.
+// wait waits for d. It returns the error of ctx if ctx ends first.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -137,7 +138,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// top remembers the queues as they were a moment ago.
+// top keeps the previous state of the queues.
 type top struct {
 	a    *app
 	ctx  context.Context
@@ -145,7 +146,7 @@ type top struct {
 	last map[string]*asynq.QueueInfo
 }
 
-// next looks at the queues once more, and yields them with their rates since the last time.
+// next reads the queues and yields them with their rates since the previous call.
 func (t *top) next() iter.Seq2[*topRow, error] {
 	return func(yield func(*topRow, error) bool) {
 		found, err := t.i.QueueInfos(t.ctx)
@@ -153,22 +154,16 @@ func (t *top) next() iter.Seq2[*topRow, error] {
 			yield(nil, err)
 			return
 		}
-		names := make([]string, len(found))
-		for n, q := range found {
-			names[n] = q.Queue
-		}
+		broken := t.a.queueErrors(found)
 		var rows []*topRow
-		now := make(map[string]*asynq.QueueInfo, len(names))
-		broken := t.a.eachArg(names, func(name string) error {
-			q, err := found[0].Info, found[0].Err
-			found = found[1:]
-			if err != nil {
-				return inQueue(name, err)
+		now := make(map[string]*asynq.QueueInfo, len(found))
+		for _, q := range found {
+			if q.Err != nil {
+				continue
 			}
-			now[name] = q
-			rows = append(rows, newTopRow(q, t.last[name]))
-			return nil
-		})
+			now[q.Queue] = q.Info
+			rows = append(rows, newTopRow(q.Info, t.last[q.Queue]))
+		}
 		t.last = now
 		slices.SortStableFunc(rows, func(a, b *topRow) int {
 			return cmp.Or(-cmp.Compare(valueOf(a.Processed), valueOf(b.Processed)), -cmp.Compare(a.Size, b.Size))
@@ -200,8 +195,8 @@ func newTopRow(q, last *asynq.QueueInfo) *topRow {
 		r := float64(now-before) / seconds
 		return &r
 	}
-	row.Growth = per(q.Size, last.Size)
-	if q.ProcessedTotal >= last.ProcessedTotal && q.FailedTotal >= last.FailedTotal { // else the queue was removed and made anew
+	row.Growth = per(q.Size-q.Completed, last.Size-last.Completed)
+	if q.ProcessedTotal >= last.ProcessedTotal && q.FailedTotal >= last.FailedTotal { // otherwise the queue was removed and recreated
 		row.Processed, row.Failed = per(q.ProcessedTotal, last.ProcessedTotal), per(q.FailedTotal, last.FailedTotal)
 	}
 	return row

@@ -10,5 +10,6 @@ type noLog struct{}
 
 func (noLog) Printf(context.Context, string, ...any) {}
 
-// QuietRedis keeps go-redis from writing log lines: what it says there comes back as an error as well. It is for the whole process.
+// QuietRedis disables the log of go-redis for the whole process: go-redis also returns these
+// messages as errors.
 func QuietRedis() { redis.SetLogger(noLog{}) }

@@ -10,10 +10,10 @@ import (
 	"github.com/asynq-go/asynq/x/filter"
 )
 
-// exportVersion is that of the format of exports. A program refuses one that is newer than it knows.
+// exportVersion is the version of the export format. An import rejects newer versions.
 const exportVersion = 1
 
-// exportMark is the first or the last line of an export.
+// exportMark is the first or last line of an export.
 type exportMark struct {
 	Export *exportHead `json:"asynq_export,omitempty"`
 	End    *exportEnd  `json:"asynq_export_end,omitempty"`
@@ -28,18 +28,18 @@ type exportLine struct {
 // exportHead is the first line.
 type exportHead struct {
 	Version    int       `json:"version"`
-	ID         string    `json:"id"` // of this export: an import goes by this name
+	ID         string    `json:"id"` // of this export: the idempotency key of its import
 	Queue      string    `json:"queue"`
 	Paused     bool      `json:"paused"`
 	ExportedAt time.Time `json:"exported_at"`
 }
 
-// exportEnd is the last line: an export without it was cut off.
+// exportEnd is the last line: an export without it is truncated.
 type exportEnd struct {
 	Tasks int64 `json:"tasks"`
 }
 
-// exportTask is a task. Bytes that are no text are in base64.
+// exportTask is a task. Bytes that are not UTF-8 are in base64.
 type exportTask struct {
 	N                int64             `json:"n"`
 	ID               string            `json:"id"`
@@ -95,7 +95,7 @@ func exportBytes(b []byte) (text, encoded *string) {
 func importBytes(name string, text, encoded *string) ([]byte, error) {
 	switch {
 	case text != nil && encoded != nil:
-		return nil, fmt.Errorf("%q and %q exclude each other", name, name+"_base64")
+		return nil, fmt.Errorf("%q and %q are mutually exclusive", name, name+"_base64")
 	case text != nil:
 		return []byte(*text), nil
 	case encoded != nil:
@@ -108,14 +108,14 @@ func importBytes(name string, text, encoded *string) ([]byte, error) {
 	return nil, nil
 }
 
-// record is the task as it is imported.
+// record converts the line to the record to import.
 func (t *exportTask) record() (*asynq.TaskRecord, error) {
 	state, ok := filter.ParseState(t.State)
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("there is no state %q", t.State)
+		return nil, fmt.Errorf("unknown state %q", t.State)
 	case t.N < 1:
-		return nil, errors.New(`"n" must be at least 1, and another one on each line`)
+		return nil, errors.New(`"n" must be at least 1 and unique in the file`)
 	}
 	r := &asynq.TaskRecord{
 		Number: t.N, ID: t.ID, Type: t.Type, State: state, At: instant(t.At), Headers: t.Headers, Group: t.Group,

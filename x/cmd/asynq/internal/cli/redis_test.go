@@ -20,9 +20,9 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
-// redisAddr is where the redis-server of these tests is; "" if there is none on this machine.
+// redisAddr is the address of the redis-server of these tests, or "" if none is installed.
 var redisAddr string
 
 func TestMain(m *testing.M) {
@@ -47,12 +47,12 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// pollEvery is how often a state is looked at that tells nobody of its changes.
+// pollEvery is the interval of polling for state changes.
 const pollEvery = 5 * time.Millisecond
 
 var namespaces atomic.Int64
 
-// world is what a test has of its own: a namespace in Redis, and a way to run commands on it.
+// world is the environment of a test: a namespace in Redis, and methods that run commands in it.
 type world struct {
 	t         *testing.T
 	namespace string
@@ -62,11 +62,12 @@ type world struct {
 	inspector *asynq.Inspector
 	home      string
 
-	// Of the next commands.
+	// Options of the following commands.
 	env         map[string]string
 	in          string
 	inTerminal  bool
 	outTerminal bool
+	link        string // printed by the last web UI
 }
 
 func newWorld(t *testing.T) *world {
@@ -83,19 +84,19 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// result is what a command did.
+// result is the result of a command.
 type result struct {
 	out, err string
 	code     int
 }
 
-// run runs a command on the test's namespace.
+// run runs a command in the namespace of the test.
 func (w *world) run(args ...string) result {
 	w.t.Helper()
 	return w.raw(w.t.Context(), append([]string{"--uri", redisAddr, "--namespace", w.namespace}, args...)...)
 }
 
-// raw runs a command with nothing but what the test gives it.
+// raw runs a command without default flags.
 func (w *world) raw(ctx context.Context, args ...string) result {
 	w.t.Helper()
 	var out, err bytes.Buffer
@@ -122,7 +123,8 @@ func (w *world) enqueue(typename, payload string, opts ...asynq.Option) *asynq.T
 	return info
 }
 
-// variable is what differs from run to run, and what stands for it. A replacement has a fixed width where a table aligns it.
+// variable matches text that differs between runs, with its replacement. Replacements in aligned
+// table columns have a fixed width.
 var variable = []struct {
 	pattern *regexp.Regexp
 	with    string
@@ -143,7 +145,7 @@ var variable = []struct {
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "<addr>"},
 }
 
-// golden compares what a command did with the file of that name in testdata.
+// golden compares the result of a command with a file in testdata.
 func (w *world) golden(name string, r result) {
 	w.t.Helper()
 	text := fmt.Sprintf("exit %d\n--- stdout\n%s--- stderr\n%s", r.code, r.out, r.err)
@@ -167,7 +169,7 @@ func (w *world) golden(name string, r result) {
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
-		w.t.Fatalf("%v: make it with go test -update", err)
+		w.t.Fatalf("%v: create it with go test -update", err)
 	}
 	if diff := cmp.Diff(string(want), text); diff != "" {
 		w.t.Errorf("%s differs (-want +got), see go test -update:\n%s", path, diff)

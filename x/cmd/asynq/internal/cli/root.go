@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,7 +12,7 @@ import (
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/conn"
 )
 
-// commands are the nouns; the help sorts them.
+// commands builds the nouns; help sorts them.
 var commands = []func(*app) *cobra.Command{
 	newStats,
 	newQueue,
@@ -27,6 +29,7 @@ var commands = []func(*app) *cobra.Command{
 	newWeb,
 	newDev,
 	newContext,
+	newProbe,
 	newVersion,
 	newMan,
 }
@@ -34,13 +37,14 @@ var commands = []func(*app) *cobra.Command{
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "asynq",
-		Short: "Look at task queues in Redis, and change them",
-		Long: `asynq looks at the queues and tasks of asynq in Redis, and changes them.
+		Short: "Inspect and manage asynq task queues in Redis",
+		Long: `asynq inspects and manages the queues and tasks of asynq in Redis.
 
-Every connection flag can be given as an environment variable as well (ASYNQ_URI for --uri), and be stored in the
-configuration file, in named contexts. A flag wins over the environment, the environment over the context.
+Every connection flag is also an environment variable (ASYNQ_URI for --uri) and a key of the
+configuration file, which can store several connections as named contexts. A flag takes precedence
+over the environment, the environment over the context.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
+Exit codes: 0 success, 1 failure, 2 usage error, 3 not found.`,
 		Version:       newVersionRow().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -48,6 +52,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError("", err) })
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 	})
@@ -65,7 +70,26 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	return root
 }
 
-// finishDefaults has cobra's own commands refuse what they do not know.
+// flagKinds describes the types of flags.
+var flagKinds = map[string]string{
+	"int": "an integer", "uint64": "a nonnegative integer", "float64": "a number", "bool": "true or false",
+	"duration": "a duration such as 90s or 1h30m",
+}
+
+// flagError returns a readable error for an invalid flag. If name is empty, the error uses the
+// flag's own name.
+func flagError(name string, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		flag := invalid.GetFlag()
+		if kind := flagKinds[flag.Value.Type()]; kind != "" {
+			return fmt.Errorf("--%s: %q is not %s", cmp.Or(name, flag.Name), invalid.GetValue(), kind)
+		}
+	}
+	return errors.New(strings.ReplaceAll(err.Error(), "\n", `\n`)) // it may repeat an argument unquoted
+}
+
+// finishDefaults makes cobra's own commands reject unknown arguments.
 func finishDefaults(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
@@ -84,16 +108,40 @@ func finishDefaults(root *cobra.Command) {
 	}
 }
 
-// group is a noun that has only subcommands.
+// group returns a noun that has only subcommands.
 func group(name, short string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Args: onlySubcommands, RunE: help, SuggestionsMinimumDistance: 2}
 	cmd.AddCommand(subs...)
 	return cmd
 }
 
+// noArgs rejects arguments.
+func noArgs(cmd *cobra.Command, args []string) error { return argsFrom(0, 0)(cmd, args) }
+
+// argsFrom requires between least and most arguments. A negative most means no maximum.
+func argsFrom(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return fmt.Errorf("missing argument: usage: %s", usageLine(cmd))
+		case most == 0 && len(args) > 0:
+			return fmt.Errorf("unexpected argument %q: %s takes no arguments", args[0], cmd.CommandPath())
+		case most > 0 && len(args) > most:
+			return fmt.Errorf("unexpected argument %q: usage: %s", args[most], usageLine(cmd))
+		}
+		return nil
+	}
+}
+
+// usageLine returns the command path with its arguments.
+func usageLine(cmd *cobra.Command) string {
+	_, args, _ := strings.Cut(cmd.Use, " ")
+	return cmd.CommandPath() + " " + args
+}
+
 func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
-// onlySubcommands complains of a name that is no subcommand.
+// onlySubcommands rejects arguments that do not name a subcommand.
 func onlySubcommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -105,7 +153,8 @@ func onlySubcommands(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
 }
 
-// shortened is cobra's template of a help text without the connection flags below each command: there are more of them than of all others.
+// shortened returns cobra's usage template without the connection flags below each command, which
+// outnumber the command's own flags.
 func shortened(template string) string {
 	begin := strings.Index(template, "{{if .HasAvailableInheritedFlags}}")
 	if begin < 0 {
@@ -115,5 +164,5 @@ func shortened(template string) string {
 	if length < 0 {
 		return template
 	}
-	return template[:begin] + "{{if .HasAvailableInheritedFlags}}\n\nThe connection flags are told by asynq --help." + template[begin+length:]
+	return template[:begin] + "{{if .HasAvailableInheritedFlags}}\n\nUse \"asynq --help\" for the connection flags." + template[begin+length:]
 }

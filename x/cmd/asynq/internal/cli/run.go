@@ -1,4 +1,4 @@
-// Package cli is the tree of commands.
+// Package cli implements the commands.
 package cli
 
 import (
@@ -26,7 +26,7 @@ const (
 	ExitNotFound = 3
 )
 
-// Streams are what a command has of the world.
+// Streams are the inputs and outputs of a command.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -34,14 +34,14 @@ type Streams struct {
 	// Env looks up an environment variable.
 	Env func(string) (string, bool)
 
-	// InIsTerminal and OutIsTerminal say whether a person is at the other end.
+	// InIsTerminal and OutIsTerminal report whether In and Out are terminals.
 	InIsTerminal, OutIsTerminal bool
 
-	// Height is how many lines the terminal has; nil if that cannot be known.
+	// Height returns the number of lines of the terminal; nil if unknown.
 	Height func() int
 }
 
-// System are the streams of the process.
+// System returns the streams of the process.
 func System() Streams {
 	return Streams{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv,
@@ -65,20 +65,20 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	code := a.exitCode(err)
-	if err != nil && !errors.Is(err, errSaid) {
-		fmt.Fprintf(s.Err, "asynq: %s\n", message(err))
+	if err != nil && !errors.Is(err, errPrinted) {
+		a.printErrf("asynq: %s", message(err))
 		a.hint(err)
 		if code == ExitUsage && a.running == nil {
-			fmt.Fprintf(s.Err, "Try %s --help.\n", cmd.CommandPath())
+			a.printErrf("Try %s --help.", cmd.CommandPath())
 		}
 	}
 	return code
 }
 
-// errSaid is wrapped by errors that were printed already.
-var errSaid = errors.New("said")
+// errPrinted marks errors that are already printed.
+var errPrinted = errors.New("already printed")
 
-// exitError has a code of its own.
+// exitError is an error with its own exit code.
 type exitError struct {
 	error
 
@@ -87,30 +87,30 @@ type exitError struct {
 
 func (e exitError) Unwrap() error { return e.error }
 
-// usage is an error of whoever wrote the command line.
+// usage returns an error in the command line.
 func usage(format string, args ...any) error {
 	return exitError{fmt.Errorf(format, args...), ExitUsage}
 }
 
-// notFound is the error of something that is not there.
+// notFound returns the error of a missing item.
 func notFound(format string, args ...any) error {
 	return exitError{fmt.Errorf(format, args...), ExitNotFound}
 }
 
 func (a *app) exitCode(err error) int {
-	var own exitError
+	var coded exitError
 	var config *conn.UsageError
-	var wrong *filter.SyntaxError // a field that the rows have not, which shows late
-	var unfit *out.TemplateError
-	var nowhere *conn.UnknownContextError
+	var syntaxErr *filter.SyntaxError // an unknown field, detected when rows are filtered
+	var templateErr *out.TemplateError
+	var unknownContext *conn.UnknownContextError
 	switch {
 	case err == nil:
 		return ExitDone
-	case errors.As(err, &own):
-		return own.code
-	case errors.As(err, &nowhere):
+	case errors.As(err, &coded):
+		return coded.code
+	case errors.As(err, &unknownContext):
 		return ExitNotFound
-	case errors.As(err, &config), errors.As(err, &wrong), errors.As(err, &unfit), a.running == nil: // cobra's own errors come before a command runs
+	case errors.As(err, &config), errors.As(err, &syntaxErr), errors.As(err, &templateErr), a.running == nil: // cobra's own errors come before a command runs
 		return ExitUsage
 	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrSchedulerEntryNotFound):
 		return ExitNotFound
@@ -119,7 +119,8 @@ func (a *app) exitCode(err error) int {
 	}
 }
 
-// eachArg does something for each argument. Errors are printed as they come; the last of the worst code is the result.
+// eachArg calls do for each argument. It prints errors as they occur, and returns an error with the
+// worst exit code.
 func (a *app) eachArg(args []string, do func(string) error) error {
 	worst := ExitDone
 	for _, arg := range args {
@@ -130,23 +131,23 @@ func (a *app) eachArg(args []string, do func(string) error) error {
 		if err == nil {
 			continue
 		}
-		a.say("asynq: %s", message(err))
+		a.printErrf("asynq: %s", message(err))
 		a.hint(err)
 		if code := a.exitCode(err); worst == ExitDone || code < worst {
-			worst = code // what failed outright weighs more than what was not there
+			worst = code // a failure outweighs a missing item
 		}
 	}
 	if worst == ExitDone {
 		return nil
 	}
-	return exitError{errSaid, worst}
+	return exitError{errPrinted, worst}
 }
 
-// fromEnv are the flags of commands that can be given as environment variables too. Those that say what to do cannot: a variable that
-// was forgotten would delete things.
+// fromEnv are the command flags that are also environment variables. Flags that control changes are
+// not: a forgotten variable could delete data.
 var fromEnv = []string{"output", "no-headers"}
 
-// setFromEnv sets flags that were not given by their environment variables.
+// setFromEnv sets flags that the command line omits from their environment variables.
 func (a *app) setFromEnv(cmd *cobra.Command) error {
 	for _, name := range fromEnv {
 		f := cmd.Flags().Lookup(name)
@@ -155,27 +156,28 @@ func (a *app) setFromEnv(cmd *cobra.Command) error {
 		}
 		if text, ok := a.Env(conn.EnvName(name)); ok && text != "" {
 			if err := cmd.Flags().Set(name, text); err != nil {
-				return usage("%s: %q is no value for it", conn.EnvName(name), text)
+				return usage("%s: invalid value %q", conn.EnvName(name), text)
 			}
 		}
 	}
 	return nil
 }
 
-// mindWatch explains why the distance after --watch was taken for an argument: the flag can be given without one.
-func mindWatch(cmd *cobra.Command, args []string, err error) error {
+// explainWatch explains why the interval after --watch was parsed as an argument: the value of the
+// flag is optional.
+func explainWatch(cmd *cobra.Command, args []string, err error) error {
 	if f := cmd.Flags().Lookup("watch"); err == nil || f == nil || !f.Changed {
 		return err
 	}
 	for _, arg := range args {
 		if _, notDuration := time.ParseDuration(arg); notDuration == nil {
-			return fmt.Errorf("%w: write --watch=%s", err, arg)
+			return fmt.Errorf("%w: use --watch=%s", err, arg)
 		}
 	}
 	return err
 }
 
-// withRun marks the moment from which on errors are not of usage, for the command and all below it.
+// withRun marks the point after which errors are not usage errors, for cmd and its subcommands.
 func withRun(a *app, cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -187,14 +189,14 @@ func withRun(a *app, cmd *cobra.Command) {
 		}
 	}
 	if check := cmd.Args; check != nil {
-		cmd.Args = func(cmd *cobra.Command, args []string) error { return mindWatch(cmd, args, check(cmd, args)) }
+		cmd.Args = func(cmd *cobra.Command, args []string) error { return explainWatch(cmd, args, check(cmd, args)) }
 	}
 	for _, c := range cmd.Commands() {
 		withRun(a, c)
 	}
 }
 
-// inQueue says which queue an error is of, unless it does so itself.
+// inQueue adds the queue name to an error, unless the error names it already.
 func inQueue(name string, err error) error {
 	if errors.Is(err, asynq.ErrQueueNotFound) || errors.Is(err, asynq.ErrQueueNotEmpty) {
 		return err

@@ -15,16 +15,16 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		r := w.raw(t.Context(), strings.Fields(args)...)
 		if r.code != ExitUsage || r.out != "" || !strings.HasPrefix(r.err, "asynq: ") {
-			t.Errorf("asynq %s: got %+v; want a complaint on standard error and exit code %d", args, r, ExitUsage)
+			t.Errorf("asynq %s: got %+v; want an error on standard error and exit code %d", args, r, ExitUsage)
 		}
 	}
 }
 
-// The distance of --watch needs its "=", which its error tells.
-func TestWatchDistanceApart(t *testing.T) {
+// The value of --watch requires "=", which the error explains.
+func TestWatchWithoutEquals(t *testing.T) {
 	w := newWorld(t)
-	if r := w.raw(t.Context(), "queue", "ls", "--watch", "3s"); r.code != ExitUsage || !strings.Contains(r.err, "write --watch=3s") {
-		t.Errorf("got %+v; want exit code %d and how to write it", r, ExitUsage)
+	if r := w.raw(t.Context(), "queue", "ls", "--watch", "3s"); r.code != ExitUsage || !strings.Contains(r.err, "use --watch=3s") {
+		t.Errorf("got %+v; want exit code %d and the correct form", r, ExitUsage)
 	}
 	if r := w.raw(t.Context(), "queue", "ls", "3s"); r.code != ExitUsage || strings.Contains(r.err, "--watch") {
 		t.Errorf("without --watch: got %+v", r)
@@ -39,10 +39,10 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// Sentinels that are away are told soon: retries of the dials must not multiply with those of the commands.
+// Unreachable sentinels are reported quickly: dial retries must not multiply with command retries.
 func TestUnreachableSentinels(t *testing.T) {
 	w := newWorld(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	r := w.raw(ctx, "--sentinel-addrs", "127.0.0.1:1", "--sentinel-master", "m", "queue", "ls")
 	if r.code != ExitFailed || r.out != "" || !strings.Contains(r.err, "unreachable") {
@@ -50,7 +50,7 @@ func TestUnreachableSentinels(t *testing.T) {
 	}
 }
 
-// Help goes to standard output, tells the connection flags once, and says what exit codes mean.
+// Help goes to standard output, and lists the connection flags once and the exit codes.
 func TestHelp(t *testing.T) {
 	w := newWorld(t)
 	if r := w.raw(t.Context(), "--help"); r.code != ExitDone || r.err != "" || !strings.Contains(r.out, "--sentinel-master") || !strings.Contains(r.out, "3 not found") {

@@ -14,10 +14,10 @@ import (
 )
 
 func newServer(a *app) *cobra.Command {
-	return group("server", "Look at running servers", newServerLs(a))
+	return group("server", "Inspect running servers", newServerLs(a))
 }
 
-// serverRow is a server as programs see it.
+// serverRow is a server in machine-readable output.
 type serverRow struct {
 	ID             string         `json:"id"`
 	Host           string         `json:"host"`
@@ -28,14 +28,16 @@ type serverRow struct {
 	Started        time.Time      `json:"start_time"`
 	Status         string         `json:"status"`
 	Workers        []workerRow    `json:"active_workers"`
+	Worker         string         `json:"worker,omitempty"`   // name of a worker that polls the queue service; empty for a server
+	LastPoll       time.Time      `json:"last_poll,omitzero"` // of a worker
 }
 
-// workerRow is what a server works on.
+// workerRow is an active task of a server.
 type workerRow struct {
 	TaskID        string    `json:"task_id"`
 	Queue         string    `json:"queue"`
 	TaskType      string    `json:"task_type"`
-	Payload       string    `json:"task_payload"`        // empty if it is no text
+	Payload       string    `json:"task_payload"`        // empty if it is not text
 	PayloadBase64 string    `json:"task_payload_base64"` // empty if it is text
 	Started       time.Time `json:"start_time"`
 	Deadline      time.Time `json:"deadline,omitzero"`
@@ -45,6 +47,7 @@ func newServerRow(s *asynq.ServerInfo) *serverRow {
 	row := &serverRow{
 		ID: s.ID, Host: s.Host, PID: s.PID, Concurrency: s.Concurrency, Queues: s.Queues, StrictPriority: s.StrictPriority,
 		Started: s.Started, Status: s.Status, Workers: make([]workerRow, len(s.ActiveWorkers)),
+		Worker: s.Worker, LastPoll: s.LastPoll,
 	}
 	for n, w := range s.ActiveWorkers {
 		row.Workers[n] = workerRow{
@@ -55,7 +58,15 @@ func newServerRow(s *asynq.ServerInfo) *serverRow {
 	return row
 }
 
-// queues with their priorities, the highest first.
+// kind distinguishes workers of the queue service from servers.
+func (s *serverRow) kind() string {
+	if s.Worker != "" {
+		return "worker"
+	}
+	return "server"
+}
+
+// queues returns the queues with their priorities, highest first.
 func (s *serverRow) queues() string {
 	names := slices.Sorted(maps.Keys(s.Queues))
 	slices.SortStableFunc(names, func(a, b string) int { return s.Queues[b] - s.Queues[a] })
@@ -77,6 +88,8 @@ var serverColumns = []out.Column[*serverRow]{
 	{Head: "ACTIVE WORKERS", Right: true, Cell: func(s *serverRow) string { return fmt.Sprintf("%d/%d", len(s.Workers), s.Concurrency) }},
 	{Head: "QUEUES", Cell: (*serverRow).queues},
 	{Head: "STARTED", Cell: func(s *serverRow) string { return out.Time(s.Started) }},
+	{Head: "KIND", Cell: (*serverRow).kind},
+	{Head: "LAST POLL", Wide: true, Cell: func(s *serverRow) string { return out.Time(s.LastPoll) }},
 	{Head: "STRICT", Wide: true, Cell: func(s *serverRow) string { return fmt.Sprint(s.StrictPriority) }},
 	{Head: "ID", Wide: true, Cell: func(s *serverRow) string { return s.ID }},
 }
@@ -85,8 +98,8 @@ func newServerLs(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
-		Short:   "List the running servers",
-		Args:    cobra.NoArgs,
+		Short:   "List running servers and the workers that poll the queue service",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return listEach(a, cmd, serverColumns, (*asynq.Inspector).Servers, newServerRow)
 		},

@@ -3,11 +3,13 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -21,29 +23,30 @@ import (
 
 const serviceToken = "0123456789abcdef"
 
-// service runs the service of a configuration file until stop is called, which returns its exit code and what it said.
-func (w *world) service(file string) (url string, said *signalWriter, stop func() (int, string)) {
+// service runs the service with a configuration file until stop is called. stop returns its exit
+// code and standard error.
+func (w *world) service(file string) (url string, stderr *signalWriter, stop func() (int, string)) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	listening, code := make(chan struct{}), make(chan int, 1)
-	said = newSignalWriter("asynq: service at ", 1, sync.OnceFunc(func() { close(listening) }))
+	stderr = newSignalWriter("asynq: service at ", 1, sync.OnceFunc(func() { close(listening) }))
 	go func() {
-		code <- Run(ctx, []string{"service", "--config", file}, Streams{In: strings.NewReader(""), Out: io.Discard, Err: said, Env: os.LookupEnv})
+		code <- Run(ctx, []string{"service", "--config", file}, Streams{In: strings.NewReader(""), Out: io.Discard, Err: stderr, Env: os.LookupEnv})
 	}()
 	stop = func() (int, string) {
 		cancel()
-		return <-code, said.String()
+		return <-code, stderr.String()
 	}
 	select {
 	case <-listening:
 	case c := <-code:
 		cancel()
-		w.t.Fatalf("the service ended with %d: %s", c, said)
+		w.t.Fatalf("the service exited with %d: %s", c, stderr)
 	}
-	return regexp.MustCompile(`service at (https?://\S+)`).FindStringSubmatch(said.String())[1], said, stop
+	return regexp.MustCompile(`service at (https?://\S+)`).FindStringSubmatch(stderr.String())[1], stderr, stop
 }
 
-// serviceFile writes a configuration, which more is added to.
+// serviceFile writes a configuration file that ends with more.
 func (w *world) serviceFile(name, more string) string {
 	w.t.Helper()
 	file := filepath.Join(w.home, name)
@@ -55,7 +58,7 @@ func (w *world) serviceFile(name, more string) string {
 	return file
 }
 
-// post posts JSON, and returns the status and the body of the answer.
+// post posts JSON, and returns the status and the body of the response.
 func post(t *testing.T, url, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -81,7 +84,7 @@ func (w *world) completed(queue, id string) string {
 	w.t.Helper()
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-ticker.C {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-ticker.C {
 		if info, err := w.inspector.GetTaskInfo(queue, id); err == nil && info.State == asynq.TaskStateCompleted {
 			return string(info.Result)
 		}
@@ -90,7 +93,8 @@ func (w *world) completed(queue, id string) string {
 	return ""
 }
 
-// A task that is enqueued over HTTP is carried out, and a SIGHUP brings others in, without the one at work being lost.
+// The service runs a task that is enqueued over HTTP. SIGHUP reloads the configuration without
+// losing the active task.
 func TestServiceRunsAndReloads(t *testing.T) {
 	w := newWorld(t)
 	release := filepath.Join(w.home, "release")
@@ -99,7 +103,7 @@ func TestServiceRunsAndReloads(t *testing.T) {
 	}
 	slow := "hosted:\n  cmd:\n    commands:\n      slow: {path: /bin/cat, args: ['" + release + "']}\n"
 	file := w.serviceFile("service.yaml", slow)
-	url, said, stop := w.service(file)
+	url, stderr, stop := w.service(file)
 
 	enqueue := func(typename, id string) {
 		t.Helper()
@@ -120,14 +124,14 @@ func TestServiceRunsAndReloads(t *testing.T) {
 	if got := w.completed("quick", "second"); got != "hello\n" {
 		t.Errorf("result %q", got)
 	}
-	// One with errors changes nothing.
+	// A configuration with errors changes nothing.
 	w.serviceFile("service.yaml", "hosted: 5\n")
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(said.String(), "stays as it was") && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(stderr.String(), "keeping the previous configuration") && time.Now().Before(deadline); {
 		<-ticker.C
 	}
 	enqueue("quick", "third")
@@ -139,8 +143,8 @@ func TestServiceRunsAndReloads(t *testing.T) {
 	if got := w.completed("slow", "first"); got != "from the fifo" {
 		t.Errorf("result %q", got)
 	}
-	if code, said := stop(); code != ExitDone || strings.Contains(said, serviceToken) || !strings.Contains(said, "the configuration stays as it was") {
-		t.Errorf("exit code %d, and it said %s", code, said)
+	if code, stderr := stop(); code != ExitDone || strings.Contains(stderr, serviceToken) || !strings.Contains(stderr, "keeping the previous configuration") {
+		t.Errorf("exit code %d, standard error %s", code, stderr)
 	}
 	if info, err := w.inspector.GetTaskInfo("slow", "first"); err != nil || info.Retried != 0 {
 		t.Errorf("%+v, %v; want one attempt", info, err)
@@ -151,18 +155,18 @@ func TestServiceCheck(t *testing.T) {
 	w := newWorld(t)
 	good := w.serviceFile("good.yaml", "")
 	bad := w.serviceFile("bad.yaml", "queues: {a: {max_runs: 1}}\nlimits: {max_wait: 5}\n")
-	if r := w.raw(t.Context(), "service", "check", good); r.code != ExitDone || r.err != "" || !strings.HasSuffix(r.out, "good.yaml: nothing is wrong\n") {
+	if r := w.raw(t.Context(), "service", "check", good); r.code != ExitDone || r.err != "" || !strings.HasSuffix(r.out, "good.yaml: no errors\n") {
 		t.Errorf("got %+v", r)
 	}
 	if err := os.Chmod(good, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.raw(t.Context(), "service", "check", good); r.code != ExitDone || !strings.Contains(r.err, "good.yaml:3:28: warning: a secret stands in a file") {
+	if r := w.raw(t.Context(), "service", "check", good); r.code != ExitDone || !strings.Contains(r.err, "good.yaml:3:28: warning: this file contains a secret") {
 		t.Errorf("got %+v", r)
 	}
 	r := w.raw(t.Context(), "service", "check", bad)
-	want := bad + `:4:14: "max_runs" means nothing here: did you mean "max_run"?` + "\n" +
-		bad + `:5:20: "5" is no length of time: write it with a unit, as in 30s, 5m or 1h30m` + "\n"
+	want := bad + `:4:14: unknown key "max_runs": did you mean "max_run"?` + "\n" +
+		bad + `:5:20: "5" is not a duration: use a unit, as in 30s, 5m or 1h30m` + "\n"
 	if r.code != ExitFailed || r.out != want || r.err != "" {
 		t.Errorf("got %+v, want %s", r, want)
 	}
@@ -176,7 +180,53 @@ func TestServiceCheck(t *testing.T) {
 	}
 }
 
-// Its document is valid JSON, from the binary as it is.
+// The commands that init prints work in a shell.
+func TestServiceInit(t *testing.T) {
+	w := newWorld(t)
+	file := filepath.Join(w.home, "it's new.yaml")
+	r := w.raw(t.Context(), "service", "init", file)
+	if r.code != ExitDone || r.err != "" {
+		t.Fatalf("got %+v", r)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v; want mode 0600", info, err)
+	}
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := w.raw(t.Context(), "service", "check", file); r.code != ExitDone || r.err != "" {
+		t.Errorf("check: got %+v", r)
+	}
+	// Run only the printed commands that need neither the service nor the binary.
+	var lines []string
+	for line := range strings.Lines(r.out) {
+		if strings.HasPrefix(line, "TOKEN=") {
+			lines = append(lines, line, `printf %s "$TOKEN"`)
+		}
+	}
+	token, err := exec.CommandContext(t.Context(), "sh", "-c", strings.Join(lines, "")).CombinedOutput()
+	if err != nil || len(token) != 48 || !strings.Contains(string(before), "secret: "+string(token)+"\n") {
+		t.Errorf("the printed command gives the token %q, %v", token, err)
+	}
+	if strings.Contains(r.out, string(token)) {
+		t.Errorf("the secret is printed: %s", r.out)
+	}
+	if again := w.raw(t.Context(), "service", "init", file); again.code != ExitFailed || again.out != "" || !strings.Contains(again.err, "use --force") {
+		t.Errorf("again: got %+v", again)
+	}
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the file changed: %v", err)
+	}
+	if forced := w.raw(t.Context(), "service", "init", "--force", file); forced.code != ExitDone {
+		t.Errorf("--force: got %+v", forced)
+	}
+	if none := w.raw(t.Context(), "service", "init", filepath.Join(w.home, "none", "service.yaml")); none.code != ExitFailed || none.out != "" {
+		t.Errorf("in a missing directory: got %+v", none)
+	}
+}
+
+// The OpenAPI document of the service is valid JSON.
 func TestServiceOpenAPI(t *testing.T) {
 	w := newWorld(t)
 	url, _, stop := w.service(w.serviceFile("service.yaml", ""))

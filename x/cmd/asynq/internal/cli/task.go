@@ -14,21 +14,21 @@ import (
 )
 
 func newTask(a *app) *cobra.Command {
-	return group("task", "Look at tasks, enqueue and change them",
+	return group("task", "Inspect, enqueue and change tasks",
 		newTaskLs(a), newTaskInspect(a), newTaskEnqueue(a), newTaskWait(a),
 		newTaskCancel(a), newTaskRun(a), newTaskArchive(a), newTaskDelete(a), newTaskReschedule(a), newTaskUpdatePayload(a),
 		newTaskAll(a, runAll), newTaskAll(a, archiveAll), newTaskAll(a, deleteAll),
 	)
 }
 
-// taskRow is a task as programs see it.
+// taskRow is a task in machine-readable output.
 type taskRow struct {
 	ID               string            `json:"id"`
 	Queue            string            `json:"queue"`
 	Type             string            `json:"type"`
 	State            string            `json:"state"`
 	Group            string            `json:"group"`
-	Payload          string            `json:"payload"`        // empty if it is no text
+	Payload          string            `json:"payload"`        // empty if it is not text
 	PayloadBase64    string            `json:"payload_base64"` // empty if it is text
 	Headers          map[string]string `json:"headers"`
 	MaxRetry         int               `json:"max_retry"`
@@ -55,7 +55,7 @@ func newTaskRow(t *asynq.TaskInfo) *taskRow {
 		RetentionSeconds: int64(t.Retention / time.Second), CompletedAt: moment(t.CompletedAt), IsOrphaned: t.IsOrphaned, info: t,
 	}
 	if t.State == asynq.TaskStateScheduled || t.State == asynq.TaskStateRetry {
-		r.NextProcessAt = moment(t.NextProcessAt) // that of a pending one is only the time of this look
+		r.NextProcessAt = moment(t.NextProcessAt) // for a pending task it is only the time of the read
 	}
 	if r.Headers == nil {
 		r.Headers = map[string]string{}
@@ -65,7 +65,7 @@ func newTaskRow(t *asynq.TaskInfo) *taskRow {
 	return r
 }
 
-// moment is a time for programs, in UTC; nil for none.
+// moment returns a time in UTC for machine-readable output, or nil for the zero time.
 func moment(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -78,7 +78,7 @@ func text(head string, cell func(*taskRow) string) out.Column[*taskRow] {
 	return out.Column[*taskRow]{Head: head, Cell: cell}
 }
 
-// cellWidth is how many characters of a payload, a result or an error a table shows.
+// cellWidth is the maximum width of payloads, results and errors in tables, in characters.
 const cellWidth = 60
 
 func clipped(s string) string {
@@ -88,7 +88,7 @@ func clipped(s string) string {
 	return string([]rune(s)[:cellWidth-1]) + "…"
 }
 
-// due is how long it is until then.
+// due formats the time left until t.
 func due(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -99,7 +99,7 @@ func due(t time.Time) string {
 	return "now"
 }
 
-// dueIn is due in a sentence.
+// dueIn formats the time left until t for a sentence.
 func dueIn(t time.Time) string {
 	if d := due(t); d != "now" {
 		return "in " + d
@@ -107,7 +107,7 @@ func dueIn(t time.Time) string {
 	return "now"
 }
 
-// taskColumns are the columns for tasks of these states and queues.
+// taskColumns returns the columns for tasks of the given states and number of queues.
 func taskColumns(states []asynq.TaskState, queues int) []out.Column[*taskRow] {
 	columns := []out.Column[*taskRow]{text("ID", func(t *taskRow) string { return t.ID })}
 	if queues != 1 {
@@ -151,28 +151,29 @@ func taskColumns(states []asynq.TaskState, queues int) []out.Column[*taskRow] {
 	return append(columns, lastErr, wide(failed), wide(text("PROCESS IN", next)), wide(grouped))
 }
 
-// addScope gives a command the flags that say which tasks it is for.
+// addScope adds the flags that select tasks.
 func addScope(a *app, cmd *cobra.Command, filtered bool) {
 	cmd.Flags().StringSliceP("queue", "q", nil, "queues of the tasks")
 	cmd.Flags().StringSliceP("state", "s", nil, "states of the tasks: active, pending, scheduled, retry, archived, completed, aggregating")
 	cmd.Flags().StringP("group", "g", "", "group of aggregating tasks")
 	if filtered {
-		cmd.Flags().String("filter", "", `only tasks that this admits, for example 'type:email:* error:"timed out" age>10m' (see docs/FILTER.md)`)
-		cmd.Flags().Int("max-scan", 0, "look at no more than so many tasks (default no bound)")
+		cmd.Flags().String("filter", "", `only tasks that match, for example 'type:email:* error:"timed out" age>10m' (see docs/FILTER.md)`)
+		cmd.Flags().Int("max-scan", 0, "scan at most this many tasks (default no limit)")
 	}
 	_ = cmd.RegisterFlagCompletionFunc("queue", a.queueNames)
 	_ = cmd.RegisterFlagCompletionFunc("group", a.groupNames)
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(filter.States(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// scope reads the flags that addScope added. Where they name no queues or states, the result names none.
+// scope reads the flags that addScope added. Without --queue or --state, the result has no queues
+// or states.
 func (a *app) scope(cmd *cobra.Command) (s filter.Scan, err error) {
 	s.Queues = queuesOf(cmd)
 	names, _ := cmd.Flags().GetStringSlice("state")
 	for _, name := range names {
 		state, ok := filter.ParseState(name)
 		if !ok {
-			return s, usage("--state: there is no state %q; there are active, pending, scheduled, retry, archived, completed, aggregating", name)
+			return s, usage("--state: unknown state %q: use active, pending, scheduled, retry, archived, completed or aggregating", name)
 		}
 		if !slices.Contains(s.States, state) {
 			s.States = append(s.States, state)
@@ -182,7 +183,7 @@ func (a *app) scope(cmd *cobra.Command) (s filter.Scan, err error) {
 	if s.Group != "" {
 		for _, state := range s.States {
 			if state != asynq.TaskStateAggregating {
-				return s, usage("--group is for aggregating tasks only: leave --state out, or say --state aggregating")
+				return s, usage("--group applies only to aggregating tasks: omit --state, or use --state aggregating")
 			}
 		}
 		s.States = []asynq.TaskState{asynq.TaskStateAggregating}
@@ -196,19 +197,19 @@ func (a *app) scope(cmd *cobra.Command) (s filter.Scan, err error) {
 	return s, nil
 }
 
-// addTaskID gives a command the flags that name tasks, which may also be its arguments.
+// addTaskID adds the flags that name tasks. Task IDs may also be arguments.
 func addTaskID(a *app, cmd *cobra.Command) {
 	cmd.Flags().StringP("queue", "q", "default", "queue of the tasks")
 	cmd.Flags().StringSliceP("id", "i", nil, "IDs of the tasks; they may also be arguments")
 	_ = cmd.RegisterFlagCompletionFunc("queue", a.queueNames)
 }
 
-// taskIDs are the IDs that the command line names.
+// taskIDs returns the task IDs of the command line.
 func taskIDs(cmd *cobra.Command, args []string) ([]string, error) {
 	ids, _ := cmd.Flags().GetStringSlice("id")
 	ids = append(slices.Clone(args), ids...)
 	if len(ids) == 0 {
-		return nil, usage("which task? Name its ID: %s ID", cmd.CommandPath())
+		return nil, usage("missing task ID: usage: %s ID...", cmd.CommandPath())
 	}
 	return ids, nil
 }

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +20,7 @@ import (
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 )
 
-// batchLine is a task as a line of a batch says it.
+// batchLine is a line of a batch: a task.
 type batchLine struct {
 	Type          string            `json:"type"`
 	Payload       json.RawMessage   `json:"payload"`
@@ -36,26 +38,32 @@ type batchLine struct {
 	Group         *string           `json:"group"`
 }
 
-// length is a length of time: "1h30m", or a number of seconds.
+// length is a duration: "1h30m", or a number of seconds.
 type length time.Duration
 
-// UnmarshalJSON reads either.
+// UnmarshalJSON accepts both forms.
 func (l *length) UnmarshalJSON(b []byte) error {
 	var text string
 	if json.Unmarshal(b, &text) == nil {
 		d, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("%q is not a duration such as \"1h30m\", or a number of seconds", text)
+		}
 		*l = length(d)
-		return err
+		return nil
 	}
 	seconds, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || math.Abs(seconds) > math.MaxInt64/float64(2*time.Second) {
+		return fmt.Errorf("%s is not a duration such as \"1h30m\", or a number of seconds", b)
+	}
 	*l = length(seconds * float64(time.Second))
-	return err
+	return nil
 }
 
-// when is a time: as parseTime reads it, or a number of unix seconds.
+// when is a time in a format of parseTime, or a number of Unix seconds.
 type when time.Time
 
-// UnmarshalJSON reads either.
+// UnmarshalJSON accepts both forms.
 func (w *when) UnmarshalJSON(b []byte) error {
 	var text string
 	if json.Unmarshal(b, &text) != nil {
@@ -66,19 +74,19 @@ func (w *when) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// task makes the task of a line.
+// task returns the task of a line.
 func (l *batchLine) task(typename string, flags []asynq.Option) (*asynq.Task, error) {
 	if l.Type != "" {
 		typename = l.Type
 	}
 	if typename == "" {
-		return nil, errors.New(`it has no "type", and there is no --type-name`)
+		return nil, errors.New(`missing "type": set it, or use --type-name`)
 	}
 	payload := []byte(l.Payload)
 	var text string
 	switch {
 	case l.Payload != nil && l.PayloadBase64 != nil:
-		return nil, errors.New(`"payload" and "payload_base64" exclude each other`)
+		return nil, errors.New(`"payload" and "payload_base64" are mutually exclusive`)
 	case l.PayloadBase64 != nil:
 		payload = l.PayloadBase64
 	case string(payload) == "null":
@@ -87,7 +95,10 @@ func (l *batchLine) task(typename string, flags []asynq.Option) (*asynq.Task, er
 		payload = []byte(text)
 	}
 	if l.ProcessAt != nil && l.ProcessIn != nil {
-		return nil, errors.New(`"process_at" and "process_in" exclude each other`)
+		return nil, errors.New(`"process_at" and "process_in" are mutually exclusive`)
+	}
+	if l.MaxRetry != nil && *l.MaxRetry < 0 {
+		return nil, errors.New(`"max_retry" must not be negative`)
 	}
 	opts := append([]asynq.Option(nil), flags...)
 	if l.Queue != nil {
@@ -103,11 +114,22 @@ func (l *batchLine) task(typename string, flags []asynq.Option) (*asynq.Task, er
 		opts = append(opts, asynq.Group(*l.Group))
 	}
 	for _, o := range []struct {
+		name   string
 		d      *length
+		least  time.Duration
 		option func(time.Duration) asynq.Option
-	}{{l.Timeout, asynq.Timeout}, {l.Unique, asynq.Unique}, {l.ProcessIn, asynq.ProcessIn}, {l.Retention, asynq.Retention}} {
-		if o.d != nil {
+	}{
+		{"timeout", l.Timeout, 0, asynq.Timeout}, {"unique", l.Unique, 1, asynq.Unique}, {"retention", l.Retention, 0, asynq.Retention},
+		{"process_in", l.ProcessIn, math.MinInt64, asynq.ProcessIn},
+	} {
+		switch {
+		case o.d == nil:
+		case time.Duration(*o.d) >= o.least:
 			opts = append(opts, o.option(time.Duration(*o.d)))
+		case o.least > 0:
+			return nil, fmt.Errorf("%q must be positive", o.name)
+		default:
+			return nil, fmt.Errorf("%q must not be negative", o.name)
 		}
 	}
 	if l.Deadline != nil {
@@ -122,7 +144,7 @@ func (l *batchLine) task(typename string, flags []asynq.Option) (*asynq.Task, er
 	return asynq.NewTask(typename, payload, opts...), nil
 }
 
-// batchRow is what became of a line.
+// batchRow is the result of a line.
 type batchRow struct {
 	Line  int    `json:"line"`
 	ID    string `json:"id"`
@@ -139,13 +161,13 @@ var batchColumns = []out.Column[*batchRow]{
 	{Head: "ERROR", Cell: func(r *batchRow) string { return r.Error }, Style: func(*batchRow) out.Style { return out.Bad }},
 }
 
-// Lines that are enqueued together: as many, or as many bytes.
+// Limits of the lines that are enqueued in one call.
 const (
 	batchLines = 500
 	batchBytes = 4 << 20
 )
 
-// enqueueBatch enqueues the tasks of a file, and tells of each line what became of it.
+// enqueueBatch enqueues the tasks of a file, and prints a result per line.
 func (a *app) enqueueBatch(cmd *cobra.Command, typename string, opts []asynq.Option) error {
 	name, _ := cmd.Flags().GetString("batch")
 	in, done, err := a.open(name)
@@ -168,11 +190,11 @@ func (a *app) enqueueBatch(cmd *cobra.Command, typename string, opts []asynq.Opt
 			switch {
 			case err != nil:
 			case b.dry && b.failed > 0:
-				err = fmt.Errorf("%d of %d lines would not be enqueued: the results say why", b.failed, b.lines)
+				err = fmt.Errorf("%d of %d lines are invalid: see their results", b.failed, b.lines)
 			case b.dry:
-				a.say("would enqueue %s", counted(b.lines))
+				a.printErrf("would enqueue %s", counted(b.lines))
 			case b.failed > 0:
-				err = fmt.Errorf("%d of %d lines were not enqueued: the results say why", b.failed, b.lines)
+				err = fmt.Errorf("%d of %d lines were not enqueued: see their results", b.failed, b.lines)
 			}
 			if err != nil && !b.stopped {
 				yield(nil, err)
@@ -181,7 +203,7 @@ func (a *app) enqueueBatch(cmd *cobra.Command, typename string, opts []asynq.Opt
 	})
 }
 
-// open opens a file, or standard input for -.
+// open opens a file. The name - means standard input.
 func (a *app) open(name string) (in io.Reader, done func(), err error) {
 	if name == "-" || name == "" {
 		return a.In, func() {}, nil
@@ -193,15 +215,15 @@ func (a *app) open(name string) (in io.Reader, done func(), err error) {
 	return f, func() { _ = f.Close() }, nil
 }
 
-// batch collects tasks and enqueues them together.
+// batch collects tasks and enqueues them in one call.
 type batch struct {
 	client *asynq.Client
-	dry    bool // only check
+	dry    bool // only validate
 	yield  func(*batchRow, error) bool
 	p      *progress
 
-	rows  []*batchRow   // of the lines since the last flush
-	tasks []*asynq.Task // of those of them without an error
+	rows  []*batchRow   // of the lines since the previous flush
+	tasks []*asynq.Task // of the valid lines among them
 	bytes int
 
 	lines, failed int
@@ -264,8 +286,8 @@ func (b *batch) flush(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// send enqueues the tasks. In a dry run the context has ended before: a task that is in order is refused for that, any other for what is
-// wrong with it, and none is sent.
+// send enqueues the tasks. In a dry run the context is already canceled, so nothing is sent: valid
+// tasks fail with context.Canceled, and invalid tasks with their validation error.
 func (b *batch) send(ctx context.Context) []asynq.BatchEnqueueResult {
 	if b.dry {
 		ended, end := context.WithCancel(ctx)
@@ -275,7 +297,7 @@ func (b *batch) send(ctx context.Context) []asynq.BatchEnqueueResult {
 	return b.client.BatchEnqueueContext(ctx, b.tasks)
 }
 
-// decodeStrictly reads one JSON object, and nothing else.
+// decodeStrictly decodes exactly one JSON object, and rejects unknown fields.
 func decodeStrictly(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -287,11 +309,11 @@ func decodeStrictly(text []byte, v any) error {
 		case errors.As(err, &syntax):
 			at = syntax.Offset
 		case errors.As(err, &kind):
-			return fmt.Errorf("at byte %d: %q must be of another kind than %s", kind.Offset, kind.Field, kind.Value)
+			return fmt.Errorf("at byte %d: %q has the wrong type %s", kind.Offset, kind.Field, kind.Value)
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return errors.New("the line ends in the middle of a JSON object")
 		}
-		return fmt.Errorf("at byte %d: %w", at, err)
+		return fmt.Errorf("at byte %d: %s", at, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("more than one JSON object on a line")

@@ -11,7 +11,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// newTaskChange makes a command that changes tasks by their IDs.
+// newTaskChange returns a command that changes tasks by ID.
 func newTaskChange(a *app, use, short, done string, change func(cmd *cobra.Command, i *asynq.Inspector, queue, id string) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use + " ID...",
@@ -29,7 +29,7 @@ func newTaskChange(a *app, use, short, done string, change func(cmd *cobra.Comma
 			return a.eachArg(ids, func(id string) error {
 				err := change(cmd, i, queue, id)
 				if err == nil {
-					a.say("task %s of queue %s: %s", id, queue, done)
+					a.printErrf("task %q of queue %q %s", id, queue, done)
 				}
 				return err
 			})
@@ -40,13 +40,8 @@ func newTaskChange(a *app, use, short, done string, change func(cmd *cobra.Comma
 }
 
 func newTaskRun(a *app) *cobra.Command {
-	return newTaskChange(a, "run", "Run tasks now that are scheduled, in retry, archived, completed or aggregating", "is to run now",
+	return newTaskChange(a, "run", "Run scheduled, retry, archived, completed or aggregating tasks now", "moved to pending",
 		func(_ *cobra.Command, i *asynq.Inspector, queue, id string) error { return i.RunTask(queue, id) })
-}
-
-func newTaskArchive(a *app) *cobra.Command {
-	return newTaskChange(a, "archive", "Archive tasks that are pending, scheduled, in retry or aggregating", "archived",
-		func(_ *cobra.Command, i *asynq.Inspector, queue, id string) error { return i.ArchiveTask(queue, id) })
 }
 
 func newTaskDelete(a *app) *cobra.Command {
@@ -57,16 +52,16 @@ func newTaskDelete(a *app) *cobra.Command {
 }
 
 func newTaskReschedule(a *app) *cobra.Command {
-	cmd := newTaskChange(a, "reschedule", "Give tasks another time to run at", "rescheduled",
+	cmd := newTaskChange(a, "reschedule", "Change the time at which inactive tasks run", "rescheduled",
 		func(cmd *cobra.Command, i *asynq.Inspector, queue, id string) error {
 			at, ok, err := processAt(cmd)
 			if err != nil {
 				return err
 			}
 			if !ok {
-				return usage("when? Say --process-in or --process-at")
+				return usage("missing time: use --process-in or --process-at")
 			}
-			return i.Reschedule(cmd.Context(), queue, id, at)
+			return i.RescheduleTask(cmd.Context(), queue, id, at)
 		})
 	addProcessAt(cmd)
 	return cmd
@@ -74,11 +69,11 @@ func newTaskReschedule(a *app) *cobra.Command {
 
 func newTaskUpdatePayload(a *app) *cobra.Command {
 	var payload []byte
-	cmd := newTaskChange(a, "update-payload", "Replace the payload of a scheduled task", "has a new payload",
+	cmd := newTaskChange(a, "update-payload", "Replace the payload of a scheduled task", "updated",
 		func(_ *cobra.Command, i *asynq.Inspector, queue, id string) error {
 			return i.UpdateTaskPayload(queue, id, payload)
 		})
-	cmd.Flags().StringP("payload", "l", "", "the new payload: text, @FILE, or - for standard input")
+	cmd.Flags().StringP("payload", "l", "", "new payload: text, @FILE, or - for standard input")
 	_ = cmd.MarkFlagRequired("payload")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -94,10 +89,12 @@ func newTaskUpdatePayload(a *app) *cobra.Command {
 func newTaskCancel(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel ID...",
-		Short: "Ask servers to cancel tasks that they process",
-		Long: `Ask servers to cancel tasks that they process. A canceled task is tried again, unless --archive or --delete says otherwise.
+		Short: "Cancel active tasks",
+		Long: `Cancel active tasks: send a cancellation to all servers, which cancel the context of the handler. A
+canceled task is retried, unless --archive or --delete is given.
 
-With --queue it is an error if a task is not active there; without it nobody knows whether there is such a task.`,
+With --queue, the command fails if a task is not active in that queue. Without it, the command cannot
+check whether the task exists.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := taskIDs(cmd, args)
 			if err != nil {
@@ -106,7 +103,7 @@ With --queue it is an error if a task is not active there; without it nobody kno
 			archive, _ := cmd.Flags().GetBool("archive")
 			remove, _ := cmd.Flags().GetBool("delete")
 			if archive && remove {
-				return usage("--archive and --delete exclude each other")
+				return usage("--archive and --delete are mutually exclusive")
 			}
 			i, err := a.inspector(cmd)
 			if err != nil {
@@ -126,35 +123,35 @@ With --queue it is an error if a task is not active there; without it nobody kno
 						return err
 					}
 					if t.State != asynq.TaskStateActive {
-						return fmt.Errorf("task %q of queue %q is not active but %v: there is nothing to cancel", id, queue, t.State)
+						return fmt.Errorf("cannot cancel task %q of queue %q: it is %v, not active", id, queue, t.State)
 					}
 				}
 				if err := cancel(cmd.Context(), id); err != nil {
 					return err
 				}
-				a.say("task %s: all servers were asked to cancel it", id)
+				a.printErrf("cancellation of task %q sent to all servers", id)
 				return nil
 			})
 		},
 	}
 	addTaskID(a, cmd)
-	cmd.Flags().Bool("archive", false, "archive the task when its handler has ended with an error")
-	cmd.Flags().Bool("delete", false, "delete the task when its handler has ended with an error")
+	cmd.Flags().Bool("archive", false, "archive the task once its handler returns an error")
+	cmd.Flags().Bool("delete", false, "delete the task once its handler returns an error")
 	return cmd
 }
 
-// addProcessAt gives a command the flags for a time to run at.
+// addProcessAt adds the flags for the time at which a task runs.
 func addProcessAt(cmd *cobra.Command) {
-	cmd.Flags().Duration("process-in", 0, "run it after this time, for example 90s or 1h30m")
-	cmd.Flags().String("process-at", "", "run it then: 2026-01-31T15:00:00Z, '2026-01-31 15:00:00' (local time), or unix seconds")
+	cmd.Flags().Duration("process-in", 0, "delay before the task runs, for example 90s or 1h30m")
+	cmd.Flags().String("process-at", "", "time at which the task runs: 2026-01-31T15:00:00Z, '2026-01-31 15:00:00' (local time), or Unix seconds")
 }
 
-// processAt reads the flags of addProcessAt; false if there are none.
+// processAt reads the flags of addProcessAt. It returns false if neither is set.
 func processAt(cmd *cobra.Command) (at time.Time, ok bool, err error) {
 	in, then := cmd.Flags().Changed("process-in"), cmd.Flags().Changed("process-at")
 	switch {
 	case in && then:
-		return at, false, usage("--process-in and --process-at exclude each other")
+		return at, false, usage("--process-in and --process-at are mutually exclusive")
 	case in:
 		d, _ := cmd.Flags().GetDuration("process-in")
 		return time.Now().Add(d), true, nil
@@ -168,7 +165,7 @@ func processAt(cmd *cobra.Command) (at time.Time, ok bool, err error) {
 	return at, false, nil
 }
 
-// parseTime reads a time as people and programs write it.
+// parseTime parses a time in one of several common formats.
 func parseTime(text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339Nano, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
@@ -182,5 +179,5 @@ func parseTime(text string) (time.Time, error) {
 	if n, err := fmt.Sscanf(text+"\n", "%d\n", &seconds); n == 1 && err == nil {
 		return time.Unix(seconds, 0), nil
 	}
-	return time.Time{}, errors.New("write a time as 2026-01-31T15:00:00Z, '2026-01-31 15:00:00' (local time), or in unix seconds")
+	return time.Time{}, errors.New("invalid time: use 2026-01-31T15:00:00Z, '2026-01-31 15:00:00' (local time), or Unix seconds")
 }

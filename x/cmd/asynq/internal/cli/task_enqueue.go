@@ -16,17 +16,21 @@ func newTaskEnqueue(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "enqueue",
 		Aliases: []string{"add"},
-		Short:   "Enqueue a task, or many with --batch",
-		Long: `Enqueue a task, and write its ID to standard output.
+		Short:   "Enqueue a task, or many tasks with --batch",
+		Long: `Enqueue a task, and print its ID to standard output.
 
-With --batch, tasks are read from a file (or - for standard input) of one JSON object a line, with the fields type, payload (any JSON; a
-string is taken as the payload itself), payload_base64, headers, queue, id, max_retry, timeout, deadline, unique, process_at, process_in,
-retention and group. What a line does not say, the flags do. A result is written for each line; if one failed, the exit code is 1.
-With --dry-run the lines are checked, and nothing is enqueued; whether an ID or a uniqueness lock is taken only Redis knows.`,
+With --batch, the command reads tasks from a file, or from standard input (-): one JSON object per line
+with the fields type, payload (any JSON; a string is used as the raw payload), payload_base64, headers,
+queue, id, max_retry, timeout, deadline, unique, process_at, process_in, retention and group. The flags
+set the defaults of missing fields. The command prints a result per line; if a line fails, the exit
+code is 1.
+
+With --dry-run, the command validates the lines without enqueueing them. It does not check for
+conflicts of task IDs or uniqueness locks.`,
 		Example: `  asynq task enqueue -t email:welcome -l '{"user_id":42}' -q mail -H trace=abc
   asynq task enqueue -t image:resize -l @picture.bin --unique 1h
   asynq task enqueue --batch tasks.ndjson -o ndjson`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts, err := enqueueOptions(cmd)
 			if err != nil {
@@ -36,15 +40,15 @@ With --dry-run the lines are checked, and nothing is enqueued; whether an ID or 
 			value, _ := cmd.Flags().GetString("payload")
 			if cmd.Flags().Changed("batch") {
 				if cmd.Flags().Changed("payload") || cmd.Flags().Changed("id") {
-					return usage("--payload and --id are for one task: in a batch, the lines say them")
+					return usage("--payload and --id cannot be used with --batch: set them in each line")
 				}
 				return a.enqueueBatch(cmd, typename, opts)
 			}
 			if a.dryRun(cmd) {
-				return usage("--dry-run is for --batch: it checks the lines")
+				return usage("--dry-run requires --batch")
 			}
 			if typename == "" {
-				return usage("of which type? Say --type-name")
+				return usage("missing task type: use --type-name")
 			}
 			payload, err := a.readPayload(value)
 			if err != nil {
@@ -60,8 +64,8 @@ With --dry-run the lines are checked, and nothing is enqueued; whether an ID or 
 			}
 			row := newTaskRow(info)
 			return a.show(cmd, row, func(w io.Writer, _ out.Options) error {
-				a.say("enqueued to queue %s, %s", row.Queue, row.State)
-				_, err := fmt.Fprintln(w, row.ID)
+				a.printErrf("enqueued to queue %q, %s", row.Queue, row.State)
+				_, err := fmt.Fprintln(w, out.Name(row.ID))
 				return err
 			})
 		},
@@ -69,24 +73,24 @@ With --dry-run the lines are checked, and nothing is enqueued; whether an ID or 
 	f := cmd.Flags()
 	f.StringP("type-name", "t", "", "type of the task")
 	f.StringP("payload", "l", "", "payload: text, @FILE, or - for standard input")
-	f.String("batch", "", "read tasks from this file of one JSON object a line, or - for standard input")
-	f.Bool("dry-run", false, "only check the lines of --batch, and enqueue nothing")
-	f.StringP("queue", "q", "default", "queue to put the task into")
+	f.String("batch", "", "read tasks from this file, one JSON object per line, or - for standard input")
+	f.Bool("dry-run", false, "only validate the lines of --batch")
+	f.StringP("queue", "q", "default", "queue of the task")
 	f.String("id", "", "ID of the task (default random)")
-	f.Int("retry", 25, "how many failed attempts the task may have after its first")
-	f.Duration("timeout", 0, "how long an attempt may take (default 30m)")
-	f.String("deadline", "", "when an attempt must end: a time as for --process-at")
-	f.Duration("unique", 0, "refuse it while another task of the same type and payload was enqueued within this time")
-	f.Duration("retention", 0, "how long to keep the task after it succeeded")
-	f.StringP("group", "g", "", "group in which the task waits to be aggregated")
-	f.StringArrayP("header", "H", nil, "header as name=value; may be given several times")
+	f.Int("retry", 25, "maximum number of retries")
+	f.Duration("timeout", 0, "timeout of an attempt (default 30m)")
+	f.String("deadline", "", "time by which every attempt must end, in a format of --process-at")
+	f.Duration("unique", 0, "reject the task if a task with the same type and payload was enqueued within this time")
+	f.Duration("retention", 0, "how long to keep the task after it succeeds")
+	f.StringP("group", "g", "", "group to aggregate the task in")
+	f.StringArrayP("header", "H", nil, "header as name=value; repeatable")
 	addProcessAt(cmd)
 	addOutput(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("queue", a.queueNames)
 	return cmd
 }
 
-// enqueueOptions are those that the flags say.
+// enqueueOptions returns the task options that the flags set.
 func enqueueOptions(cmd *cobra.Command) ([]asynq.Option, error) {
 	f := cmd.Flags()
 	var opts []asynq.Option
@@ -137,7 +141,7 @@ func enqueueOptions(cmd *cobra.Command) ([]asynq.Option, error) {
 	for _, h := range headers {
 		name, value, ok := strings.Cut(h, "=")
 		if !ok || name == "" {
-			return nil, usage("--header %q: write it as name=value", h)
+			return nil, usage("--header %q: use the form name=value", h)
 		}
 		opts = append(opts, asynq.Header(name, value))
 	}

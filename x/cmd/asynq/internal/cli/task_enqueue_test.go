@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 func TestTaskEnqueue(t *testing.T) {
@@ -94,7 +94,7 @@ func TestTaskWait(t *testing.T) {
 	result := make(chan result, 1)
 	go func() { result <- w.run("task", "wait", "-q", "mail", "now", "--interval", "10ms", "--timeout", "20s") }()
 	w.serveMail(make([]string, 5), func() {})                 // now, p1 to p3, binary
-	if r := <-result; r.code != 0 && r.code != ExitNotFound { // it may have run before the first look
+	if r := <-result; r.code != 0 && r.code != ExitNotFound { // it may have run before the first poll
 		t.Errorf("got %+v", r)
 	}
 }
@@ -110,11 +110,10 @@ func TestCron(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Shutdown()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		if entries, err := w.inspector.SchedulerEntries(); err == nil && len(entries) == 1 {
-			break
-		}
-	}
+	proctest.Eventually(t, "the entry of the scheduler", func() bool {
+		entries, err := w.inspector.SchedulerEntries()
+		return err == nil && len(entries) == 1
+	})
 	w.golden("cron_ls", w.run("cron", "ls"))
 	w.golden("cron_ls_template", w.run("cron", "ls", "-o", "template={{.spec}} {{.task_type}} {{.task_payload}} {{.options}} {{.prev_enqueue_at}}"))
 	w.golden("cron_history_empty", w.run("cron", "history", id))
@@ -143,10 +142,10 @@ func TestDoctor(t *testing.T) {
 	w.golden("doctor", w.run("doctor", "--repair", "--dry-run", "--yes"))
 	w.in, w.inTerminal = "n\n", true
 	w.golden("doctor_repair_no", w.run("doctor", "--repair"))
-	w.golden("doctor", w.run("doctor")) // a look asks nothing
+	w.golden("doctor", w.run("doctor")) // without --repair there is no prompt
 	w.in, w.inTerminal = "", false
 	w.golden("doctor_repair", w.run("doctor", "--repair"))
-	w.golden("doctor_mended", w.run("doctor"))
+	w.golden("doctor_repaired", w.run("doctor"))
 	lose()
 	w.inTerminal = true
 	w.golden("doctor_repair", w.run("doctor", "--repair", "--yes"))

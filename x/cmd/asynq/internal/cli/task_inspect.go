@@ -19,7 +19,7 @@ func newTaskInspect(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "inspect ID...",
 		Aliases: []string{"get", "show"},
-		Short:   "Show all that is known of tasks",
+		Short:   "Show the details of tasks",
 		Example: `  asynq task inspect -q mail 4f3c…
   asynq task inspect -q mail 4f3c… --raw > payload.bin`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -34,7 +34,7 @@ func newTaskInspect(a *app) *cobra.Command {
 				return err
 			}
 			if raw && len(ids) != 1 {
-				return usage("--raw is for one task")
+				return usage("--raw requires exactly one task")
 			}
 			i, err := a.inspector(cmd)
 			if err != nil {
@@ -47,14 +47,13 @@ func newTaskInspect(a *app) *cobra.Command {
 					return err
 				}
 				if raw {
-					_, err := a.Out.Write(t.Payload)
-					return err
+					return a.writeRaw(t.Payload)
 				}
 				row := &inspectRow{taskRow: newTaskRow(t)}
 				if t.State == asynq.TaskStateActive {
 					all, err := workers()
 					if err != nil {
-						return fmt.Errorf("servers at work on %q: %w", id, err)
+						return fmt.Errorf("reading the server of task %q: %w", id, err)
 					}
 					row.Worker = all[taskKey{t.Queue, t.ID}]
 				}
@@ -64,21 +63,31 @@ func newTaskInspect(a *app) *cobra.Command {
 	}
 	addTaskID(a, cmd)
 	addOutput(cmd)
-	cmd.Flags().String("payload-format", "auto", "how tables show payload and result: auto, json, text, hex or base64")
-	cmd.Flags().Bool("raw", false, "write only the payload, byte for byte")
+	cmd.Flags().String("payload-format", "auto", "format of payload and result in tables: auto, json, text, hex or base64")
+	cmd.Flags().Bool("raw", false, "print only the unmodified payload; on a terminal, only if it is plain text")
 	_ = cmd.RegisterFlagCompletionFunc("payload-format",
 		cobra.FixedCompletions([]string{"auto", "json", "text", "hex", "base64"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// inspectRow is a task together with who works on it.
+// writeRaw writes an unmodified payload. It refuses to write control sequences to a terminal.
+func (a *app) writeRaw(payload []byte) error {
+	if a.OutIsTerminal && !out.IsPlain(payload) {
+		return usage("the payload is not plain text and could control the terminal: " +
+			"redirect it (--raw > FILE), or use --payload-format hex instead of --raw")
+	}
+	_, err := a.Out.Write(payload)
+	return err
+}
+
+// inspectRow is a task with the server that runs it.
 type inspectRow struct {
 	*taskRow
 
-	Worker *taskWorker `json:"worker"` // null unless it is active and a server has told of it
+	Worker *taskWorker `json:"worker"` // null unless the task is active and its server has reported it
 }
 
-// taskWorker is the server that runs a task, and the attempt.
+// taskWorker is the server that runs a task, with its current attempt.
 type taskWorker struct {
 	ServerID string     `json:"server_id"`
 	Host     string     `json:"host"`
@@ -89,7 +98,8 @@ type taskWorker struct {
 
 type taskKey struct{ queue, id string }
 
-// workersOf are the attempts that the servers tell of. A server that crashed is listed for a while, so the latest attempt counts.
+// workersOf returns the attempts that servers report. If several servers report a task, the latest
+// attempt counts: a crashed server remains listed until its record expires.
 func workersOf(i *asynq.Inspector) (map[taskKey]*taskWorker, error) {
 	servers, err := i.Servers()
 	if err != nil {
@@ -107,7 +117,7 @@ func workersOf(i *asynq.Inspector) (map[taskKey]*taskWorker, error) {
 	return workers, nil
 }
 
-// write shows a task to people.
+// write writes a task as text.
 func (r *inspectRow) write(w io.Writer, format string) error {
 	t := r.info
 	payload, err := pretty(t.Payload, format)
@@ -142,10 +152,10 @@ func (r *inspectRow) write(w io.Writer, format string) error {
 		line("Server", fmt.Sprintf("%s:%d", w.Host, w.PID))
 		line("Started", fmt.Sprintf("%s (%s ago)", out.Time(w.Started), max(time.Since(w.Started), 0).Round(time.Second)))
 		if w.Deadline != nil {
-			line("Must end by", fmt.Sprintf("%s (%s)", out.Time(*w.Deadline), dueIn(*w.Deadline)))
+			line("Times out", fmt.Sprintf("%s (%s)", out.Time(*w.Deadline), dueIn(*w.Deadline)))
 		}
 	case t.State == asynq.TaskStateActive && !t.IsOrphaned:
-		line("Server", "not known yet: servers tell every few seconds what they work on")
+		line("Server", "not reported yet: servers report their active tasks every few seconds")
 	}
 	line("Group", t.Group)
 	line("Retried", fmt.Sprintf("%d of %d", t.Retried, t.MaxRetry))
@@ -163,7 +173,7 @@ func (r *inspectRow) write(w io.Writer, format string) error {
 			fmt.Fprintf(&b, "  %s: %s\n", out.Clean(name), out.Clean(t.Headers[name]))
 		}
 	}
-	block("Last error", len(t.LastErr), safe(t.LastErr))
+	block("Last error", len(t.LastErr), out.Escape(t.LastErr))
 	block("Payload", len(t.Payload), payload)
 	block("Result", len(t.Result), result)
 	b.WriteString("\n")

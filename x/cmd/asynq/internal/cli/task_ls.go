@@ -16,13 +16,21 @@ func newTaskLs(a *app) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List tasks",
-		Long: `List tasks of some queues and states, or of all, page by page or with --all.
+		Long: `List tasks of the given queues and states (default all), one page or all of them with --all.
 
-With a filter, Redis is searched in short calls until the page is full. Exit code 1 with a filter and --max-scan says that there is
-more than was looked at.`,
+The order within a queue and state is always the same:
+  pending              next to run first
+  active               longest running first
+  scheduled, retry     next due first
+  aggregating          oldest first
+  archived, completed  newest first
+--reverse reverses the whole list.
+
+With a filter, the command scans Redis in short calls until the page is full. If --max-scan ends the
+scan early, the exit code is 1.`,
 		Example: `  asynq task ls -q mail -s retry --page 2
   asynq task ls --filter 'type:email:* error:"timed out" age>10m' --all -o ndjson`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			page, size, err := paging(cmd)
 			if err != nil {
@@ -32,30 +40,32 @@ more than was looked at.`,
 			if err != nil {
 				return err
 			}
+			scan.Reverse, _ = cmd.Flags().GetBool("reverse")
 			i, err := a.inspector(cmd)
 			if err != nil {
 				return err
 			}
 			columns := taskColumns(scan.States, len(scan.Queues))
 			return listAll(a, cmd, columns, func(ctx context.Context) iter.Seq2[*taskRow, error] {
-				if size > 0 && len(scan.Queues) == 1 && len(scan.States) == 1 && scan.Filter.Empty() &&
+				if size > 0 && !scan.Reverse && len(scan.Queues) == 1 && len(scan.States) == 1 && scan.Filter.Empty() &&
 					(scan.States[0] != asynq.TaskStateAggregating || scan.Group != "") {
 					return onePage(i, scan, page, size)
 				}
-				return a.found(ctx, i, scan, (page-1)*size, size)
+				return a.search(ctx, i, scan, (page-1)*size, size)
 			})
 		},
 	}
 	addScope(a, cmd, true)
 	addOutput(cmd)
 	addWatch(cmd)
-	cmd.Flags().Int("page", 1, "number of the page, from 1")
-	cmd.Flags().Int("size", 30, "tasks on a page")
-	cmd.Flags().Bool("all", false, "all tasks instead of a page")
+	cmd.Flags().Int("page", 1, "page number, starting at 1")
+	cmd.Flags().Int("size", 30, "tasks per page")
+	cmd.Flags().Bool("all", false, "list all tasks instead of one page")
+	cmd.Flags().Bool("reverse", false, "reverse the order")
 	return cmd
 }
 
-// paging reads --page, --size and --all; a size of 0 stands for all.
+// paging reads --page, --size and --all. A size of 0 means all.
 func paging(cmd *cobra.Command) (page, size int, err error) {
 	page, _ = cmd.Flags().GetInt("page")
 	size, _ = cmd.Flags().GetInt("size")
@@ -64,16 +74,16 @@ func paging(cmd *cobra.Command) (page, size int, err error) {
 	case page < 1 || size < 1:
 		return 0, 0, usage("--page and --size must be at least 1")
 	case page > 1<<30/size:
-		return 0, 0, usage("there is no page %d", page)
+		return 0, 0, usage("--page %d is out of range", page)
 	case all && cmd.Flags().Changed("page"):
-		return 0, 0, usage("--all is all pages: leave --page out")
+		return 0, 0, usage("--all and --page are mutually exclusive")
 	case all:
 		return 1, 0, nil
 	}
 	return page, size, nil
 }
 
-// onePage lists as the Inspector does: deep pages cost no more than the first one.
+// onePage lists with the Inspector: the cost does not depend on the page number.
 func onePage(i *asynq.Inspector, s filter.Scan, page, size int) iter.Seq2[*taskRow, error] {
 	list := map[asynq.TaskState]func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
 		asynq.TaskStateActive: i.ListActiveTasks, asynq.TaskStatePending: i.ListPendingTasks, asynq.TaskStateScheduled: i.ListScheduledTasks,
@@ -83,7 +93,7 @@ func onePage(i *asynq.Inspector, s filter.Scan, page, size int) iter.Seq2[*taskR
 		},
 	}[s.States[0]]
 	return func(yield func(*taskRow, error) bool) {
-		tasks, err := list(s.Queues[0], asynq.Page(page), asynq.PageSize(size))
+		tasks, err := list(s.Queues[0], asynq.Page(page), asynq.PageSize(size), asynq.NewestFirst())
 		if err != nil {
 			yield(nil, err)
 			return
@@ -96,10 +106,10 @@ func onePage(i *asynq.Inspector, s filter.Scan, page, size int) iter.Seq2[*taskR
 	}
 }
 
-// found searches, passes over the first tasks, and yields so many; a size of 0 stands for all that follow.
-func (a *app) found(ctx context.Context, i *asynq.Inspector, scan filter.Scan, skip, size int) iter.Seq2[*taskRow, error] {
+// search yields size tasks that match, after skipping the first ones. A size of 0 means all.
+func (a *app) search(ctx context.Context, i *asynq.Inspector, scan filter.Scan, skip, size int) iter.Seq2[*taskRow, error] {
 	return func(yield func(*taskRow, error) bool) {
-		p := a.progress("looked at")
+		p := a.progress("scanned")
 		defer p.end()
 		scan.Progress = func(at filter.Progress) { p.at(at.Looked, 0, fmt.Sprintf("found %d", at.Found)) }
 		n := 0

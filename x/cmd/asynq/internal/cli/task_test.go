@@ -11,7 +11,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// seedTasks makes a task in nearly every state.
+// seedTasks creates a task in nearly every state.
 func seedTasks(w *world) {
 	w.t.Helper()
 	w.serveMail([]string{"failing", "done"}, func() {
@@ -31,7 +31,8 @@ func seedTasks(w *world) {
 	}
 }
 
-// serveMail runs a server of queue mail until as many tasks have run: "failing" fails, others succeed with a result.
+// serveMail runs a server of queue mail until len(ids) tasks have run. Tasks of types that end with
+// "failing" fail, other tasks succeed with a result.
 func (w *world) serveMail(ids []string, enqueue func()) {
 	w.t.Helper()
 	ran := make(chan struct{}, len(ids))
@@ -55,8 +56,8 @@ func (w *world) serveMail(ids []string, enqueue func()) {
 	for range ids {
 		select {
 		case <-ran:
-		case <-time.After(20 * time.Second):
-			w.t.Error("a task has not run after 20 s")
+		case <-time.After(time.Minute):
+			w.t.Error("a task has not run after a minute")
 			return
 		}
 	}
@@ -91,7 +92,7 @@ func TestTaskLs(t *testing.T) {
 	}
 }
 
-// words splits a command line at spaces that have no backslash before them.
+// words splits a command line at unescaped spaces.
 func words(line string) []string {
 	fields := strings.Split(strings.ReplaceAll(line, `\ `, "\x00"), " ")
 	for n := range fields {
@@ -122,17 +123,17 @@ func TestTaskInspect(t *testing.T) {
 	}
 }
 
-// An active task is shown with the server that runs it, and one that is not active without.
+// An active task is shown with its server, other tasks without.
 func TestTaskInspectActive(t *testing.T) {
 	w := newWorld(t)
-	server, end := w.atWork("mail", "busy")
+	server, end := w.startActiveTask("mail", "busy")
 	worker := server.ActiveWorkers[0]
 	const stamp = "2006-01-02 15:04:05Z"
 	r := w.run("task", "inspect", "-q", "mail", "busy")
 	for _, want := range []string{
 		fmt.Sprintf("\nServer:        %s:%d\n", server.Host, server.PID),
 		"\nStarted:       " + worker.Started.UTC().Format(stamp) + " (",
-		"\nMust end by:   " + worker.Deadline.UTC().Format(stamp) + " (in ",
+		"\nTimes out:     " + worker.Deadline.UTC().Format(stamp) + " (in ",
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("got %+v; want %q in it", r, want)
@@ -147,7 +148,7 @@ func TestTaskInspectActive(t *testing.T) {
 	end()
 	w.enqueue("later", "", asynq.Queue("mail"), asynq.TaskID("idle"))
 	if r := w.run("task", "inspect", "-q", "mail", "idle", "-o", "template={{.worker}}"); r.out != "<no value>\n" {
-		t.Errorf("one that waits: %+v; want no worker", r)
+		t.Errorf("a pending task: %+v; want no worker", r)
 	}
 }
 

@@ -16,11 +16,13 @@ import (
 func newTaskWait(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait ID...",
-		Short: "Wait until tasks are done",
-		Long: `Wait until tasks are done: completed or gone, or archived. A row is written for each as it ends.
+		Short: "Wait until tasks finish",
+		Long: `Wait until tasks finish: until each is completed, archived or gone. The command prints a row for each
+task as it finishes. A task is gone if it was deleted while the command waited: a task without
+retention is deleted when it succeeds, and users can delete tasks too.
 
-Exit codes: 0 all completed, or gone after they were there (a task without retention is deleted when it succeeds, but others may have
-deleted it too); 1 one was archived, or the time was over; 3 one was not there from the beginning.`,
+Exit codes: 0 all tasks completed or gone; 1 a task was archived, or the timeout expired; 3 a task did
+not exist at the start.`,
 		Example: "  asynq task wait -q mail 4f3c… --timeout 5m -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := taskIDs(cmd, args)
@@ -45,11 +47,11 @@ deleted it too); 1 one was archived, or the time was over; 3 one was not there f
 	addTaskID(a, cmd)
 	addOutput(cmd)
 	cmd.Flags().Duration("timeout", 0, "give up after this time (default never)")
-	cmd.Flags().Duration("interval", 500*time.Millisecond, "how often to look")
+	cmd.Flags().Duration("interval", 500*time.Millisecond, "poll interval")
 	return cmd
 }
 
-// waitRow is a task that has ended.
+// waitRow is a task that has finished.
 type waitRow struct {
 	ID           string `json:"id"`
 	Queue        string `json:"queue"`
@@ -68,7 +70,8 @@ var waitColumns = []out.Column[*waitRow]{
 	{Head: "ERROR", Cell: func(r *waitRow) string { return clipped(r.ErrorMessage) }},
 }
 
-// waitFor yields tasks as they end. The error at the end says what became of those that did not succeed.
+// waitFor yields tasks as they finish. It ends with an error if tasks were archived or the timeout
+// expired.
 func waitFor(ctx context.Context, i *asynq.Inspector, queue string, ids []string, every, limit time.Duration) iter.Seq2[*waitRow, error] {
 	return func(yield func(*waitRow, error) bool) {
 		var over <-chan time.Time
@@ -110,7 +113,7 @@ func waitFor(ctx context.Context, i *asynq.Inspector, queue string, ids []string
 				yield(nil, ctx.Err())
 				return
 			case <-over:
-				yield(nil, fmt.Errorf("%s not done after %v: %v", counted(len(ids)), limit, ids))
+				yield(nil, fmt.Errorf("%s not finished after %v: %q", counted(len(ids)), limit, ids))
 				return
 			case <-ticker.C:
 			}
@@ -118,7 +121,7 @@ func waitFor(ctx context.Context, i *asynq.Inspector, queue string, ids []string
 	}
 }
 
-// ended looks whether a task has ended; nil if it has not.
+// ended returns the row of a finished task, or nil if the task has not finished.
 func ended(i *asynq.Inspector, queue, id string, seen map[string]bool) (*waitRow, error) {
 	t, err := i.GetTaskInfo(queue, id)
 	if errors.Is(err, asynq.ErrTaskNotFound) && seen[id] {

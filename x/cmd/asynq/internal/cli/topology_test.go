@@ -32,13 +32,13 @@ func TestCluster(t *testing.T) {
 	if r := w.raw(t.Context(), "-u", "redis-cluster://"+addr, "stats", "-o", "template={{.redis.cluster}} {{.tasks.pending}}"); r.out != "true 2\n" {
 		t.Errorf("stats: got %+v", r)
 	}
-	w.namespace = "" // that of the tasks
+	w.namespace = "" // the namespace of the tasks
 	for _, args := range [][]string{{"--redis-cluster-nodes", addr}, {"-u", "redis-cluster://" + addr}} {
 		w.shows("one", args)
 	}
 }
 
-// shows has the web UI, with these flags, show a queue: on a page, and in both APIs.
+// shows checks that the web UI with the given flags shows a queue on a page and in both APIs.
 func (w *world) shows(queue string, args []string) {
 	w.t.Helper()
 	url, stop := w.serveWeb(append(args, "--listen", "127.0.0.1:0")...)
@@ -52,8 +52,8 @@ func (w *world) shows(queue string, args []string) {
 			w.t.Errorf("%v: %s: %d\n%s", args, path, code, body)
 		}
 	}
-	if code, said := stop(); code != ExitDone {
-		w.t.Errorf("%v: exit code %d, and it said %s", args, code, said)
+	if code, stderr := stop(); code != ExitDone {
+		w.t.Errorf("%v: exit code %d, standard error %s", args, code, stderr)
 	}
 }
 

@@ -17,14 +17,14 @@ import (
 
 const webListen = "127.0.0.1:8080"
 
-// webFlags is what the command line says of the web UI.
+// webFlags are the flags of the web UI.
 type webFlags struct {
 	site    site.Options
 	ui      web.Options
 	port    int
 	proxy   web.Proxy
-	role    string // of those whom the proxy gives none
-	anyone  string // role of
+	role    string // of users without a role header
+	anyone  string // role of anonymous users
 	users   []string
 	file    string
 	metrics bool
@@ -37,54 +37,60 @@ func newWeb(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "web",
 		Short: "Serve the web UI",
-		Long: `web serves the web UI and its HTTP API until it gets a signal. docs/WEB.md tells of access, roles and proxies.
+		Long: `web serves the web UI and its HTTP API until it receives SIGINT or SIGTERM. docs/WEB.md describes access,
+roles and proxies.
 
-It listens on the loopback interface, where whoever is on this machine may do everything. To listen elsewhere, say first who may
-do what: --user, --users-file, --trusted-proxy with --user-header, or --anonymous.
+By default it listens on the loopback interface, and every user of this machine may view. To make
+changes, open the sign-in link that web prints. The link signs in one browser, once; SIGUSR1 prints
+another one. Scripts send the token of --token as "Authorization: Bearer TOKEN".
 
-Each of its flags can be given as an environment variable, ASYNQ_WEB_LISTEN for --listen. The flags of the existing web UI are
-understood too, and their variables (REDIS_ADDR for --redis-addr).
+To listen on another interface, configure access with --user, --users-file, --trusted-proxy with
+--user-header, or --anonymous. There are no sign-in links then.
 
-/healthz answers 200 to everybody. The log of all changes goes to standard error.`,
+Each flag is also an environment variable: ASYNQ_WEB_LISTEN for --listen. The flags and variables of
+the existing web UI work too: --redis-addr and REDIS_ADDR.
+
+/healthz returns 200 without a login. The audit log of all changes goes to standard error.`,
 		Example: "  asynq web --uri redis://host:6379\n" +
 			"  asynq web --listen :8443 --listen-cert cert.pem --listen-key key.pem --users-file users\n" +
 			"  asynq web --root-path /queues --trusted-proxy 127.0.0.1 --user-header X-Forwarded-User --role-header X-Forwarded-Role",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.web(cmd, &w) },
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&w.site.Addr, "listen", webListen, "host:port to listen on; no host means all interfaces")
-	f.StringVar(&w.ui.RootPath, "root-path", "", "path that the web UI is served under, such as /queues")
-	f.BoolVar(&w.ui.ReadOnly, "read-only", false, "refuse every change, to everybody")
-	f.StringArrayVar(&w.users, "user", nil, "somebody who may log in, as NAME:ROLE:PASSWORD; may be repeated. A role is viewer, operator or admin, a password may be a bcrypt hash; others see it in the list of processes: better use --users-file")
-	f.StringVar(&w.file, "users-file", "", "file with such users, one a line; # begins a comment")
-	f.StringSliceVar(&w.proxy.From, "trusted-proxy", nil, "address or network (10.1.0.0/16) of a proxy that is believed who the user is; may be repeated")
-	f.StringVar(&w.proxy.UserHeader, "user-header", "", "header in which the proxy names the user, such as X-Forwarded-User")
-	f.StringVar(&w.proxy.RoleHeader, "role-header", "", "header in which the proxy names the user's role")
-	f.StringVar(&w.role, "proxy-role", "", "role of users to whom the proxy gives none (default none)")
-	f.StringVar(&w.anyone, "anonymous", "", "role of those who have not logged in, from wherever they come (default none)")
-	f.StringSliceVar(&w.ui.Origins, "allow-origin", nil, "origin (https://tools.example.com) whose pages may call the API; may be repeated")
-	f.StringVar(&w.site.CertFile, "listen-cert", "", "PEM file of the certificate to serve with; turns TLS on")
+	f.StringVar(&w.ui.RootPath, "root-path", "", "path prefix of the web UI, such as /queues")
+	f.BoolVar(&w.ui.ReadOnly, "read-only", false, "reject all changes, for all users")
+	f.StringArrayVar(&w.users, "user", nil, "user as NAME:ROLE:PASSWORD; repeatable. ROLE is viewer, operator or admin, PASSWORD may be a bcrypt hash. Other users of this machine can see it in the process list: prefer --users-file")
+	f.StringVar(&w.file, "users-file", "", "file with one user per line, in the format of --user; # starts a comment")
+	f.StringSliceVar(&w.proxy.From, "trusted-proxy", nil, "address or network (10.1.0.0/16) of a proxy that authenticates users; repeatable")
+	f.StringVar(&w.proxy.UserHeader, "user-header", "", "header with the user name set by the proxy, such as X-Forwarded-User")
+	f.StringVar(&w.proxy.RoleHeader, "role-header", "", "header with the user's role set by the proxy")
+	f.StringVar(&w.role, "proxy-role", "", "role of users without a role header (default none)")
+	f.StringVar(&w.ui.Token, "token", "", "token with which scripts on this machine can make changes, at least 16 characters. Other users of this machine can see it in the process list: prefer ASYNQ_WEB_TOKEN")
+	f.StringVar(&w.anyone, "anonymous", "", "role of users who are not logged in, from any address (default none)")
+	f.StringSliceVar(&w.ui.Origins, "allow-origin", nil, "origin (https://tools.example.com) whose pages may call the API; repeatable")
+	f.StringVar(&w.site.CertFile, "listen-cert", "", "PEM file of the server certificate; enables TLS")
 	f.StringVar(&w.site.KeyFile, "listen-key", "", "PEM file of the certificate's key")
-	f.DurationVar(&w.ui.PollInterval, "poll-interval", 2*time.Second, "how often Redis is asked while somebody looks")
-	f.BoolVar(&w.metrics, "enable-metrics-exporter", false, "serve metrics for Prometheus under /metrics, to those who may look: see docs/METRICS.md")
+	f.DurationVar(&w.ui.PollInterval, "poll-interval", 2*time.Second, "how often Redis is read while a page is open")
+	f.BoolVar(&w.metrics, "enable-metrics-exporter", false, "serve Prometheus metrics under /metrics to users who may view (see docs/METRICS.md)")
 	f.StringVar(&w.ui.PrometheusAddress, "prometheus-addr", "", "URL of a Prometheus that scrapes these metrics")
-	addKnownFlags(f, &w)
+	addAliasFlags(f, &w)
 	return cmd
 }
 
-// web serves what the flags say.
+// web runs the web UI.
 func (a *app) web(cmd *cobra.Command, w *webFlags) error {
 	if err := a.setWebEnv(cmd); err != nil {
 		return err
 	}
-	if err := setKnownFlags(cmd); err != nil {
+	if err := setAliasFlags(cmd); err != nil {
 		return err
 	}
 	if cmd.Flags().Changed("port") {
 		if cmd.Flags().Changed("listen") {
-			return usage("--port and --listen are two ways to say the same: leave one out")
+			return usage("--port and --listen are mutually exclusive")
 		}
 		w.site.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(w.port))
 	}
@@ -92,11 +98,11 @@ func (a *app) web(cmd *cobra.Command, w *webFlags) error {
 		return err
 	}
 	if !site.IsLoopback(w.site.Addr) && !w.guarded() {
-		return usage("--listen %s is open to others, and nobody has said who may do what. Say one of\n"+
-			"  --users-file FILE or --user NAME:ROLE:PASSWORD   who may log in\n"+
-			"  --trusted-proxy ADDRESS --user-header NAME       a proxy tells who the user is\n"+
-			"  --anonymous viewer                               everybody may look\n"+
-			"or listen on %s, where only this machine gets in", w.site.Addr, webListen)
+		return usage("--listen %s is open to other machines, but access is not configured. Use one of\n"+
+			"  --users-file FILE or --user NAME:ROLE:PASSWORD   users log in\n"+
+			"  --trusted-proxy ADDRESS --user-header NAME       a proxy authenticates users\n"+
+			"  --anonymous viewer                               everyone may view\n"+
+			"or listen on %s, which only this machine can reach", w.site.Addr, webListen)
 	}
 	opt, err := a.connOpt(cmd)
 	if err != nil {
@@ -125,6 +131,16 @@ func (a *app) web(cmd *cobra.Command, w *webFlags) error {
 	if err != nil {
 		return err
 	}
-	a.say("asynq: the web UI is at %s", s.URL())
-	return s.Serve(cmd.Context(), web.New(w.ui))
+	ui := web.New(w.ui)
+	switch path := ui.SignInPath(); {
+	case path == "":
+		a.printErrf("asynq: the web UI is at %s", s.URL())
+		return s.Serve(cmd.Context(), ui)
+	case w.ui.Token != "":
+		a.printErrf("asynq: the web UI is at %s\nTo make changes, sign in with the configured token: %s?token=TOKEN", s.URL(), s.URL())
+	default:
+		a.printErrf("asynq: the web UI is at %s\n%s", s.Link(path), onceOnly())
+	}
+	defer a.signInLinks(func() string { return s.Link(ui.SignInPath()) })()
+	return s.Serve(cmd.Context(), ui)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/asynq-go/asynq/x/web"
 )
 
-// access makes of the flags who may do what.
+// access configures access from the flags.
 func (w *webFlags) access() (err error) {
 	if w.ui.Anonymous, err = roleOf("--anonymous", w.anyone); err != nil {
 		return err
@@ -21,7 +21,7 @@ func (w *webFlags) access() (err error) {
 	case len(p.From) > 0:
 		w.ui.Proxy = p
 	case p.UserHeader != "" || p.RoleHeader != "" || p.Role != web.None:
-		return usage("--user-header, --role-header and --proxy-role need --trusted-proxy: whose word is to be believed?")
+		return usage("--user-header, --role-header and --proxy-role require --trusted-proxy")
 	}
 	for _, text := range w.users {
 		if err := w.addUser("--user", 0, text); err != nil {
@@ -50,12 +50,12 @@ func (w *webFlags) access() (err error) {
 		return usage("--users-file: %v", err)
 	}
 	if len(w.ui.Users) == 0 {
-		return usage("--users-file: there is no user in %s", w.file)
+		return usage("--users-file: %s has no users", w.file)
 	}
 	return nil
 }
 
-// addUser reads NAME:ROLE:PASSWORD. No error repeats the text, which has a password in it.
+// addUser parses NAME:ROLE:PASSWORD. Errors do not repeat the text, which contains a password.
 func (w *webFlags) addUser(where string, line int, text string) error {
 	at := func(format string, args ...any) error {
 		if line > 0 {
@@ -66,11 +66,11 @@ func (w *webFlags) addUser(where string, line int, text string) error {
 	name, rest, _ := strings.Cut(text, ":")
 	role, password, ok := strings.Cut(rest, ":")
 	if !ok || name == "" || password == "" {
-		return at("a user is written NAME:ROLE:PASSWORD")
+		return at("invalid user: use the form NAME:ROLE:PASSWORD")
 	}
 	u := web.User{Name: name, Password: password}
 	if err := u.Role.UnmarshalText([]byte(role)); err != nil || u.Role == web.None {
-		return at("the second part, the role of user %q, must be viewer, operator or admin", name)
+		return at("invalid role of user %q: use viewer, operator or admin", name)
 	}
 	w.ui.Users = append(w.ui.Users, u)
 	return nil
@@ -87,7 +87,7 @@ func roleOf(flag, name string) (web.Role, error) {
 	return r, nil
 }
 
-// guarded says whether it is known who may do what.
+// guarded reports whether access is configured.
 func (w *webFlags) guarded() bool {
 	return len(w.ui.Users) > 0 || w.ui.Proxy != nil && w.ui.Proxy.UserHeader != "" || w.ui.Anonymous != web.None
 }

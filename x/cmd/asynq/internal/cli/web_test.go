@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,33 +16,113 @@ import (
 	"time"
 )
 
-// serveWeb runs the web UI until stop is called, which returns its exit code and what it said.
+// serveWeb runs the web UI until stop is called. stop returns its exit code and standard error.
 func (w *world) serveWeb(args ...string) (url string, stop func() (int, string)) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	listening, code := make(chan struct{}), make(chan int, 1)
-	said := newSignalWriter("the web UI is at", 1, sync.OnceFunc(func() { close(listening) }))
+	stderr := newSignalWriter("the web UI is at", 1, sync.OnceFunc(func() { close(listening) }))
 	args = append([]string{"web", "--namespace", w.namespace}, args...)
 	go func() {
-		code <- Run(ctx, args, Streams{In: strings.NewReader(""), Out: io.Discard, Err: said, Env: func(name string) (string, bool) {
+		code <- Run(ctx, args, Streams{In: strings.NewReader(""), Out: io.Discard, Err: stderr, Env: func(name string) (string, bool) {
 			v, ok := w.env[name]
 			return v, ok
 		}})
 	}()
 	stop = func() (int, string) {
 		cancel()
-		return <-code, said.String()
+		return <-code, stderr.String()
 	}
 	select {
 	case <-listening:
 	case c := <-code:
 		cancel()
-		w.t.Fatalf("the web UI ended with %d: %s", c, said)
+		w.t.Fatalf("the web UI exited with %d: %s", c, stderr)
 	}
-	return strings.TrimSuffix(regexp.MustCompile(`https?://\S+`).FindString(said.String()), "/"), stop
+	w.link = regexp.MustCompile(`https?://\S+`).FindString(stderr.String())
+	page, _, _ := strings.Cut(w.link, "?")
+	return strings.TrimSuffix(page, "/"), stop
 }
 
-// ask sends a request with a user's name and password, unless the name is empty, and headers.
+// pause pauses queue mail through a page or an API, with the given headers.
+func pause(t *testing.T, url string, headers ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("queue=mail&do=pause"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// Local connections may view. The printed link signs in one browser, and the token of --token signs
+// in scripts.
+func TestWebSignIn(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	const token = "a-token-for-scripts"
+	w.env["ASYNQ_WEB_TOKEN"] = token
+	url, stop := w.serveWeb("--uri", redisAddr, "--listen", "127.0.0.1:0")
+	if code, body := pause(t, url+"/api/queues/mail:pause"); code != http.StatusForbidden || !strings.Contains(body, "asynq web") {
+		t.Errorf("a change without a token: %d %s", code, body)
+	}
+	for range 2 {
+		if code, body := pause(t, url+"/api/queues/mail:pause", "Authorization", "Bearer "+token); code != http.StatusNoContent && code != http.StatusConflict && code != http.StatusInternalServerError {
+			t.Errorf("a change with the token: %d %s", code, body)
+		}
+	}
+	if code, stderr := stop(); code != ExitDone || strings.Contains(stderr, token) || strings.Contains(w.link, "token") {
+		t.Errorf("exit code %d, standard error %s", code, stderr)
+	}
+	if info, err := w.inspector.GetQueueInfo("mail"); err != nil || !info.Paused {
+		t.Errorf("the queue is %+v, %v", info, err)
+	}
+
+	delete(w.env, "ASYNQ_WEB_TOKEN")
+	url, stop = w.serveWeb("--uri", redisAddr, "--listen", "127.0.0.1:0", "--root-path", "/q")
+	if !regexp.MustCompile(`^http://127\.0\.0\.1:\d+/q/\?token=[A-Z2-7]{26}$`).MatchString(w.link) {
+		t.Errorf("the link is %q", w.link)
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := (&http.Client{Jar: jar}).Get(w.link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || resp.Request.URL.String() != url+"/" {
+		t.Errorf("the link leads to %s: %s", resp.Request.URL, resp.Status)
+	}
+	if code, _ := ask(t, w.link, "", ""); code != http.StatusForbidden {
+		t.Errorf("the link works twice: %d", code)
+	}
+	cookies := jar.Cookies(resp.Request.URL)
+	if len(cookies) != 1 {
+		t.Fatalf("cookies %v", cookies)
+	}
+	if code, _ := pause(t, url+"/queue", "Cookie", cookies[0].String()); code != http.StatusOK {
+		t.Errorf("a change after signing in: %d", code)
+	}
+	if code, stderr := stop(); code != ExitDone || strings.Count(stderr, w.link) != 1 {
+		t.Errorf("exit code %d, standard error %s", code, stderr)
+	}
+}
+
+// ask sends a request with headers and, if the user name is not empty, with basic authentication.
 func ask(t *testing.T, url, user, password string, headers ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -83,7 +164,7 @@ func TestWeb(t *testing.T) {
 	if code, body := ask(t, url+"/metrics", "", ""); code != http.StatusOK || !strings.Contains(body, `asynq_queue_size{queue="mail"}`) {
 		t.Errorf("/q/metrics: %d\n%s", code, body)
 	}
-	// A stream of events does not keep the program from ending.
+	// An event stream does not prevent shutdown.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/events", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -96,11 +177,11 @@ func TestWeb(t *testing.T) {
 	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		t.Errorf("/events: %s %v", resp.Status, resp.Header)
 	}
-	if code, said := stop(); code != ExitDone || strings.Contains(said, "cut off") {
-		t.Errorf("exit code %d, and it said %s", code, said)
+	if code, stderr := stop(); code != ExitDone || strings.Contains(stderr, "interrupted") {
+		t.Errorf("exit code %d, standard error %s", code, stderr)
 	}
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		t.Errorf("the stream did not end in order: %v", err)
+		t.Errorf("the stream did not end cleanly: %v", err)
 	}
 }
 
@@ -108,7 +189,7 @@ func TestWebAccess(t *testing.T) {
 	w := newWorld(t)
 	seedQueues(w)
 	file := filepath.Join(w.home, "users")
-	if err := os.WriteFile(file, []byte("# who may look\n\nvera:viewer:a:b\r\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("# viewers\n\nvera:viewer:a:b\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w.env["ASYNQ_WEB_USER"] = "ada:admin:secret\nolga:operator:other"
@@ -134,13 +215,13 @@ func TestWebAccess(t *testing.T) {
 			t.Errorf("%s as %q %v: %d, want %d", c.path, c.user, c.headers, code, c.want)
 		}
 	}
-	if code, said := stop(); code != ExitDone || strings.Contains(said, "secret") {
-		t.Errorf("exit code %d, and it said %s", code, said)
+	if code, stderr := stop(); code != ExitDone || strings.Contains(stderr, "secret") {
+		t.Errorf("exit code %d, standard error %s", code, stderr)
 	}
 }
 
-// The flags and the variables of the existing web UI work.
-func TestWebKnownNames(t *testing.T) {
+// The flags and variables of the existing web UI work.
+func TestWebAliases(t *testing.T) {
 	w := newWorld(t)
 	seedQueues(w)
 	w.env = map[string]string{"REDIS_ADDR": redisAddr, "REDIS_DB": "0", "READ_ONLY": "true", "PORT": "0", "MAX_PAYLOAD_LENGTH": "10"}
@@ -157,10 +238,10 @@ func TestWebKnownNames(t *testing.T) {
 	if resp.StatusCode != http.StatusForbidden {
 		t.Errorf("a change with READ_ONLY=true: %s", resp.Status)
 	}
-	if code, said := stop(); code != ExitDone {
-		t.Errorf("exit code %d, and it said %s", code, said)
+	if code, stderr := stop(); code != ExitDone {
+		t.Errorf("exit code %d, standard error %s", code, stderr)
 	}
-	// Our own names go before theirs, and flags before variables.
+	// Native names take precedence over aliases, and flags over variables.
 	w.env["REDIS_ADDR"] = "127.0.0.1:1"
 	for _, own := range [][]string{{"--uri", redisAddr}, {"--redis-url", "redis://" + redisAddr}} {
 		url, stop = w.serveWeb(own...)
@@ -171,7 +252,7 @@ func TestWebKnownNames(t *testing.T) {
 	}
 }
 
-func TestWebRefuses(t *testing.T) {
+func TestWebRejectsFlags(t *testing.T) {
 	w := newWorld(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -187,9 +268,9 @@ func TestWebRefuses(t *testing.T) {
 		code int
 		err  string
 	}{
-		{"--port 1 --listen 127.0.0.1:1", ExitUsage, "leave one out"},
-		{"--redis-addr a --redis-url b", ExitUsage, "leave one out"},
-		{"--redis-addr a --uri b", ExitUsage, "leave one out"},
+		{"--port 1 --listen 127.0.0.1:1", ExitUsage, "mutually exclusive"},
+		{"--redis-addr a --redis-url b", ExitUsage, "use only one"},
+		{"--redis-addr a --uri b", ExitUsage, "use only one"},
 		{"--listen :0", ExitUsage, "--anonymous viewer"},
 		{"--listen 0.0.0.0:0 --trusted-proxy 127.0.0.1", ExitUsage, "--users-file FILE"},
 		{"--listen [::]:0 --anonymous none", ExitUsage, "--users-file FILE"},
@@ -199,16 +280,18 @@ func TestWebRefuses(t *testing.T) {
 		{"--users-file " + file, ExitUsage, "users, line 2: "},
 		{"--users-file /does/not/exist", ExitUsage, "no such file"},
 		{"--anonymous boss", ExitUsage, "unknown role"},
-		{"--user-header X-User", ExitUsage, "need --trusted-proxy"},
+		{"--user-header X-User", ExitUsage, "require --trusted-proxy"},
 		{"--trusted-proxy nowhere --user-header X-User --proxy-role viewer", ExitUsage, "nowhere"},
 		{"--allow-origin *", ExitUsage, "origin"},
 		{"--root-path queues", ExitUsage, "slash"},
+		{"--token secret", ExitUsage, "at least 16 characters"},
+		{"--token long-enough-secret --anonymous viewer", ExitUsage, "Token"},
 		{"--poll-interval -1s", ExitUsage, "PollInterval"},
 		{"--listen-cert none", ExitFailed, "no such file"},
-		{"too many", ExitUsage, "unknown command"},
+		{"too many", ExitUsage, "unexpected argument"},
 		{"--listen " + taken.Addr().String(), ExitFailed, "in use"},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // what is not refused would serve for good
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // an accepted command would serve forever
 		r := w.raw(ctx, append([]string{"web"}, strings.Fields(c.args)...)...)
 		cancel()
 		if r.code != c.code || r.out != "" || !strings.Contains(r.err, c.err) || strings.Contains(r.err, "secret") {
@@ -217,7 +300,7 @@ func TestWebRefuses(t *testing.T) {
 	}
 	w.env["ASYNQ_WEB_POLL_INTERVAL"] = "secret"
 	if r := w.raw(t.Context(), "web"); r.code != ExitUsage || !strings.Contains(r.err, "ASYNQ_WEB_POLL_INTERVAL") || strings.Contains(r.err, "secret") {
-		t.Errorf("a variable that is no duration: %+v", r)
+		t.Errorf("a variable that is not a duration: %+v", r)
 	}
 }
 

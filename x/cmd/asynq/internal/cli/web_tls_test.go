@@ -17,10 +17,10 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// With TLS on both sides, to Redis and to browsers, pages and streams work, and the end is as orderly as without.
+// With TLS to Redis and to browsers, pages and streams work, and shutdown is graceful.
 func TestWebTLS(t *testing.T) {
 	w := newWorld(t)
-	own := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate, which is of 127.0.0.1 and example.com
+	own := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate, valid for 127.0.0.1 and example.com
 	own.Close()
 	pair := own.TLS.Certificates[0]
 	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
@@ -84,17 +84,17 @@ func TestWebTLS(t *testing.T) {
 		for i := range streams {
 			streams[i] = open(url + "/events")
 		}
-		if code, said := stop(); code != ExitDone || strings.Contains(said, "cut off") {
-			t.Errorf("%v: exit code %d, and it said %s", to, code, said)
+		if code, stderr := stop(); code != ExitDone || strings.Contains(stderr, "interrupted") {
+			t.Errorf("%v: exit code %d, standard error %s", to, code, stderr)
 		}
 		for _, stream := range streams {
 			if _, err := io.Copy(io.Discard, stream.Body); err != nil {
-				t.Errorf("a stream did not end in order: %v", err)
+				t.Errorf("a stream did not end cleanly: %v", err)
 			}
 			stream.Body.Close()
 		}
 	}
-	// Without its authority Redis is not believed, and the page says why.
+	// Without the CA, the connection to Redis fails, and the page shows the reason.
 	url, stop := w.serveWeb(append([]string{"--uri", "rediss://" + redis.Addr()}, listener...)...)
 	resp := open(url + "/api/v2/health")
 	body, err := io.ReadAll(resp.Body)

@@ -13,7 +13,7 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
-// serve runs a server of the queue until the test ends, or stop is called. Tasks of type "fail" fail.
+// serve runs a server of the queue until the end of the test or stop. Tasks of type "fail" fail.
 func (w *world) serve(queue string, handle asynq.HandlerFunc) (stop func()) {
 	w.t.Helper()
 	srv := asynq.NewServer(w.opt, asynq.Config{
@@ -27,8 +27,8 @@ func (w *world) serve(queue string, handle asynq.HandlerFunc) (stop func()) {
 	return stop
 }
 
-// work has tasks of the queue processed, and some of them fail for good.
-func (w *world) work(queue string, good, bad int) {
+// processTasks processes good tasks of the queue that succeed, and bad tasks that fail permanently.
+func (w *world) processTasks(queue string, good, bad int) {
 	w.t.Helper()
 	var done sync.WaitGroup
 	done.Add(good + bad)
@@ -46,10 +46,10 @@ func (w *world) work(queue string, good, bad int) {
 		return nil
 	})
 	done.Wait()
-	stop() // it has told Redis of the outcomes then
+	stop() // the server has stored all outcomes
 }
 
-// signalWriter keeps what is written, and calls a function once a text was written so many times.
+// signalWriter records its input, and calls a function once a text has been written n times.
 type signalWriter struct {
 	mu   sync.Mutex
 	b    strings.Builder
@@ -85,8 +85,9 @@ func TestGroupLs(t *testing.T) {
 	w.golden("group_ls_queue", w.run("group", "ls", "-q", "reports", "-q", "none", "-o", "json"))
 }
 
-// atWork has a server of the queue work on a task of that ID, and returns it as soon as it tells of that, and what ends it.
-func (w *world) atWork(queue, id string) (server *asynq.ServerInfo, end func()) {
+// startActiveTask starts a server with an active task of the given ID. It returns once the server
+// reports the task. end stops the server.
+func (w *world) startActiveTask(queue, id string) (server *asynq.ServerInfo, end func()) {
 	w.t.Helper()
 	started, release := make(chan struct{}), make(chan struct{})
 	stop := w.serve(queue, func(context.Context, *asynq.Task) error {
@@ -118,7 +119,7 @@ func (w *world) atWork(queue, id string) (server *asynq.ServerInfo, end func()) 
 func TestServerLs(t *testing.T) {
 	w := newWorld(t)
 	w.golden("server_ls_empty", w.run("server", "ls"))
-	_, end := w.atWork("mail", "busy")
+	_, end := w.startActiveTask("mail", "busy")
 	w.golden("server_ls", w.run("server", "ls"))
 	w.golden("server_ls_yaml", w.run("server", "ls", "-o", "yaml"))
 	w.golden("server_ls_filter", w.run("server", "ls", "--filter", "status=stopped"))
@@ -128,7 +129,7 @@ func TestServerLs(t *testing.T) {
 func TestStats(t *testing.T) {
 	w := newWorld(t)
 	seedQueues(w)
-	w.work("jobs", 3, 1)
+	w.processTasks("jobs", 3, 1)
 	w.golden("stats", w.run("stats"))
 	w.golden("stats_json", w.run("stats", "--json"))
 }

@@ -15,10 +15,10 @@ import (
 
 const defaultAddr = "127.0.0.1:6379"
 
-// Namespace is what keys begin with; "" for the default.
+// Namespace returns the namespace of the keys, or "" for the default.
 func (c *Config) Namespace() string { return c.text("namespace") }
 
-// RedisConnOpt says how to connect, without the namespace.
+// RedisConnOpt returns the connection options, without the namespace.
 func (c *Config) RedisConnOpt() (asynq.RedisConnOpt, error) {
 	password, hasPassword, err := c.password()
 	if err != nil {
@@ -32,7 +32,7 @@ func (c *Config) RedisConnOpt() (asynq.RedisConnOpt, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What stands in the URI gives way only to what comes from as high a place as the URI itself.
+	// Other settings override the URI only if their source has at least the precedence of the URI.
 	overrides := func(name string) bool { return c.has(name) && c.values[name].from >= uri }
 	set := func(name string, into *string) {
 		if overrides(name) || *into == "" && c.has(name) {
@@ -60,7 +60,6 @@ func (c *Config) RedisConnOpt() (asynq.RedisConnOpt, error) {
 		}
 		host, _, _ := net.SplitHostPort(o.Addr)
 		o.TLSConfig = mergeTLS(o.TLSConfig, config, host)
-		o.Configure = func(r *redis.Options) { r.DialerRetries = 1 }
 		return o, nil
 	case asynq.RedisFailoverClientOpt:
 		set("username", &o.Username)
@@ -77,14 +76,12 @@ func (c *Config) RedisConnOpt() (asynq.RedisConnOpt, error) {
 			o.DialTimeout = dial
 		}
 		o.TLSConfig = mergeTLS(o.TLSConfig, config, "")
-		// Each try asks all sentinels, several times each: the retries of dials and of commands multiply to more than half a minute.
-		o.Configure = func(r *redis.FailoverOptions) { r.DialerRetries, r.MaxRetries = 1, 1 }
 		return o, nil
 	case asynq.RedisClusterClientOpt:
 		set("username", &o.Username)
 		setPassword(&o.Password)
 		if c.number("db") != 0 {
-			return nil, usage("a cluster has only database 0: leave %s out", c.values["db"].from.of("db"))
+			return nil, usage("a cluster has only database 0: omit %s", c.values["db"].from.of("db"))
 		}
 		if timeout > 0 {
 			o.ReadTimeout, o.WriteTimeout = timeout, timeout
@@ -99,24 +96,38 @@ func (c *Config) RedisConnOpt() (asynq.RedisConnOpt, error) {
 	}
 }
 
-// address is where Redis is, and where its URI comes from if it is one that can say more than an address.
+// FewRetries returns opt with fewer connection attempts, so that errors appear quickly.
+func FewRetries(opt asynq.RedisConnOpt) asynq.RedisConnOpt {
+	switch o := opt.(type) {
+	case asynq.RedisClientOpt:
+		return o.Configure(func(r *redis.Options) { r.DialerRetries = 1 })
+	case asynq.RedisFailoverClientOpt:
+		// Each attempt queries all sentinels, several times each: the retries of dials and of
+		// commands multiply to more than half a minute.
+		return o.Configure(func(r *redis.FailoverOptions) { r.DialerRetries, r.MaxRetries = 1, 1 })
+	default:
+		return opt
+	}
+}
+
+// address returns the options with the address of Redis, and the source of the URI if one is set.
 func (c *Config) address() (asynq.RedisConnOpt, source, error) {
 	uri := c.text("uri")
 	switch {
 	case c.has("sentinel-addrs") || c.has("sentinel-master"):
 		addrs := splitAddrs(c.text("sentinel-addrs"), "26379")
 		if len(addrs) == 0 || c.text("sentinel-master") == "" {
-			return nil, unset, usage("Sentinel needs both --sentinel-addrs and --sentinel-master")
+			return nil, unset, usage("Sentinel requires both --sentinel-addrs and --sentinel-master")
 		}
 		return asynq.RedisFailoverClientOpt{MasterName: c.text("sentinel-master"), SentinelAddrs: addrs}, unset, nil
-	case c.has("cluster-addrs"), c.yes("cluster") && !strings.Contains(uri, "://"):
+	case c.has("cluster-addrs"), c.boolean("cluster") && !strings.Contains(uri, "://"):
 		list := c.text("cluster-addrs")
 		if !c.has("cluster-addrs") {
 			list = cmp.Or(uri, defaultAddr)
 		}
 		addrs := splitAddrs(list, "6379")
 		if len(addrs) == 0 {
-			return nil, unset, usage("--cluster-addrs names no node: write host:port,host:port")
+			return nil, unset, usage("--cluster-addrs is empty: use host:port,host:port")
 		}
 		return asynq.RedisClusterClientOpt{Addrs: addrs}, unset, nil
 	case uri == "":
@@ -135,7 +146,7 @@ func (c *Config) address() (asynq.RedisConnOpt, source, error) {
 	return opt, from, nil
 }
 
-// splitAddrs takes a list of addresses apart, and fills the port in.
+// splitAddrs splits a list of addresses and adds missing ports.
 func splitAddrs(list, port string) []string {
 	var addrs []string
 	for addr := range strings.SplitSeq(list, ",") {
@@ -149,15 +160,15 @@ func splitAddrs(list, port string) []string {
 	return addrs
 }
 
-// tlsConfig is what the flags say of TLS; nil if they do not turn it on.
+// tlsConfig returns the TLS configuration of the flags; nil if they do not enable TLS.
 func (c *Config) tlsConfig() (*tls.Config, error) {
-	if !c.yes("tls") && !c.has("tls-server") && !c.has("tls-ca") && !c.has("tls-cert") && !c.has("tls-key") {
-		if c.yes("insecure") {
-			return &tls.Config{InsecureSkipVerify: true}, nil // for a URI that has TLS
+	if !c.boolean("tls") && !c.has("tls-server") && !c.has("tls-ca") && !c.has("tls-cert") && !c.has("tls-key") {
+		if c.boolean("insecure") {
+			return &tls.Config{InsecureSkipVerify: true}, nil // for a URI with TLS
 		}
 		return nil, nil
 	}
-	config := &tls.Config{ServerName: c.text("tls-server"), InsecureSkipVerify: c.yes("insecure"), MinVersion: tls.VersionTLS12}
+	config := &tls.Config{ServerName: c.text("tls-server"), InsecureSkipVerify: c.boolean("insecure"), MinVersion: tls.VersionTLS12}
 	if c.has("tls-ca") {
 		pem, err := os.ReadFile(c.text("tls-ca"))
 		if err != nil {
@@ -165,11 +176,11 @@ func (c *Config) tlsConfig() (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, usage("--tls-ca: %s holds no certificate in PEM form", c.text("tls-ca"))
+			return nil, usage("--tls-ca: %s contains no PEM certificate", c.text("tls-ca"))
 		}
 	}
 	if c.has("tls-cert") != c.has("tls-key") {
-		return nil, usage("a client certificate needs both --tls-cert and --tls-key")
+		return nil, usage("a client certificate requires both --tls-cert and --tls-key")
 	}
 	if c.has("tls-cert") {
 		pair, err := tls.LoadX509KeyPair(c.text("tls-cert"), c.text("tls-key"))
@@ -181,7 +192,8 @@ func (c *Config) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// mergeTLS adds to the TLS of a URI what the flags say. MinVersion tells flags that turn TLS on from a mere --insecure.
+// mergeTLS merges the TLS settings of the URI and the flags. MinVersion distinguishes flags that
+// enable TLS from --insecure alone.
 func mergeTLS(ofURI, ofFlags *tls.Config, host string) *tls.Config {
 	switch {
 	case ofFlags == nil, ofURI == nil && ofFlags.MinVersion == 0:

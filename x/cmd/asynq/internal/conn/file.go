@@ -3,9 +3,11 @@ package conn
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -15,20 +17,24 @@ import (
 
 // File is a configuration file.
 type File struct {
-	// Path of the file, whether it is there or not.
+	// Path is the path of the file, even if the file does not exist.
 	Path string
 
-	// Current is the name of the context to use if no other is asked for; "" if there is none.
+	// Current is the name of the default context; "" if there is none.
 	Current string
 
-	// Contexts by name, each as values by the names of their flags.
+	// Contexts maps context names to their settings, by flag name.
 	Contexts map[string]map[string]string
 
-	// Flat are the values of the outermost level, for when no context is chosen.
+	// Flat are the top-level settings, which apply if no context is selected.
 	Flat map[string]string
 
-	// Unknown are keys of the outermost level that mean nothing.
+	// Unknown are unknown top-level keys.
 	Unknown []string
+
+	// Exposed reports that the file contains a password and that users other than its owner may
+	// access it. It is always false on Windows, where the file mode does not show this.
+	Exposed bool
 }
 
 const (
@@ -36,12 +42,13 @@ const (
 	contextsKey = "contexts"
 )
 
-// LoadFile reads the configuration file. That it is not there is an error only if it was asked for by name.
+// LoadFile reads the configuration file. A missing file is an error only if a flag or the
+// environment names it.
 func LoadFile(flags *pflag.FlagSet, env func(string) (string, bool)) (*File, error) {
 	f := &File{Contexts: map[string]map[string]string{}, Flat: map[string]string{}}
-	asked := flagOrEnv(flags, env, "config")
-	f.Path = asked.text
-	if asked.from == unset {
+	named := flagOrEnv(flags, env, "config")
+	f.Path = named.text
+	if named.from == unset {
 		home, _ := env("HOME")
 		if home == "" {
 			home, _ = os.UserHomeDir() // without one there is no default file
@@ -51,8 +58,8 @@ func LoadFile(flags *pflag.FlagSet, env func(string) (string, bool)) (*File, err
 		}
 		f.Path = filepath.Join(home, ".asynq.yaml")
 	}
-	content, err := os.ReadFile(f.Path)
-	if errors.Is(err, fs.ErrNotExist) && asked.from == unset {
+	content, mode, err := readFile(f.Path)
+	if errors.Is(err, fs.ErrNotExist) && named.from == unset {
 		return f, nil
 	}
 	if err != nil {
@@ -61,13 +68,51 @@ func LoadFile(flags *pflag.FlagSet, env func(string) (string, bool)) (*File, err
 	if err := f.parse(content); err != nil {
 		return nil, usage("%s: %v", f.Path, err)
 	}
+	f.Exposed = runtime.GOOS != "windows" && mode.IsRegular() && mode.Perm()&0o077 != 0 && f.hasPassword()
 	return f, nil
+}
+
+// readFile returns the content of a file and its mode.
+func readFile(path string) ([]byte, fs.FileMode, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	content, err := io.ReadAll(file)
+	return content, info.Mode(), err
+}
+
+// hasPassword reports whether the file contains a password, in any context, on its own or in a URI.
+func (f *File) hasPassword() bool {
+	if containsPassword(f.Flat) {
+		return true
+	}
+	for _, values := range f.Contexts {
+		if containsPassword(values) {
+			return true
+		}
+	}
+	return false
+}
+
+func containsPassword(values map[string]string) bool {
+	for _, s := range settings {
+		if v := values[s.name]; s.secret && v != "" || s.name == "uri" && hidePassword(v) != v {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *File) parse(content []byte) error {
 	var top map[string]yaml.Node
 	if err := yaml.Unmarshal(content, &top); err != nil {
-		return errors.New("not a YAML mapping of keys and values") // the parser's words may quote a password
+		return errors.New("not a YAML mapping of keys and values") // the parser's error may quote a password
 	}
 	for key, node := range top {
 		switch flag := flagOf(key); {
@@ -77,7 +122,7 @@ func (f *File) parse(content []byte) error {
 			if err := f.parseContexts(&node); err != nil {
 				return err
 			}
-		case known(flag):
+		case isSetting(flag):
 			v, err := scalar(&node)
 			if err != nil {
 				return fmt.Errorf("%s: %w", key, err)
@@ -100,7 +145,7 @@ func (f *File) parseContexts(node *yaml.Node) error {
 		values := map[string]string{}
 		for key, node := range fields {
 			flag := flagOf(key)
-			if !known(flag) {
+			if !isSetting(flag) {
 				return fmt.Errorf("context %q: unknown key %q", name, key)
 			}
 			v, err := scalar(&node)
@@ -114,7 +159,7 @@ func (f *File) parseContexts(node *yaml.Node) error {
 	return nil
 }
 
-// scalar is the text of a value; a list counts as its items with commas between.
+// scalar returns the text of a value. The items of a list are joined with commas.
 func scalar(n *yaml.Node) (string, error) {
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -130,14 +175,14 @@ func scalar(n *yaml.Node) (string, error) {
 	}
 }
 
-// flagOf is the name of the flag that a key of the file stands for.
+// flagOf returns the flag name of a key in the file.
 func flagOf(key string) string { return strings.ReplaceAll(key, "_", "-") }
 
-func known(flag string) bool {
+func isSetting(flag string) bool {
 	return slices.ContainsFunc(settings, func(s setting) bool { return s.name == flag })
 }
 
-// Names lists the contexts, sorted.
+// Names returns the sorted names of the contexts.
 func (f *File) Names() []string {
 	names := make([]string, 0, len(f.Contexts))
 	for name := range f.Contexts {

@@ -1,7 +1,9 @@
-// Package conn finds out how to reach Redis: from flags, the environment and a file with named contexts.
+// Package conn resolves the connection settings of Redis from flags, the environment and a
+// configuration file with named contexts.
 package conn
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -11,70 +13,70 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// UsageError says that what the user gave cannot be used.
+// UsageError is an invalid setting.
 type UsageError struct{ Text string }
 
 func (e *UsageError) Error() string { return e.Text }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// UnknownContextError says that the file has no context of the name that was asked for.
+// UnknownContextError means that the file has no context of the selected name.
 type UnknownContextError struct{ Text string }
 
 func (e *UnknownContextError) Error() string { return e.Text }
 
-// kind is how the text of a setting is read.
+// kind is the type of a setting.
 type kind uint8
 
 const (
 	text kind = iota
 	number
-	yesNo
+	boolean
 	duration
 )
 
-// setting is one of the things to know of a connection: a flag, an environment variable and a key of the file.
+// setting is a connection setting: a flag, an environment variable and a key of the file.
 type setting struct {
-	name   string // as a flag; in the file with _ for -
+	name   string // flag name; keys in the file use _ instead of -
 	short  string
 	kind   kind
 	secret bool
 	help   string
 }
 
-// settings are in the order of the help.
+// settings are all settings, in the order of the help text.
 var settings = []setting{
-	{name: "uri", short: "u", help: "address of Redis: host:port, or redis://, rediss://, redis-socket://, redis-sentinel://, redis-cluster:// with all that belongs to it (default 127.0.0.1:6379)"},
-	{name: "db", short: "n", kind: number, help: "number of the database"},
-	{name: "username", short: "U", help: "ACL user to log in as"},
-	{name: "password", short: "p", secret: true, help: "password; others see it in the list of processes: better use --password-file or ASYNQ_PASSWORD"},
-	{name: "password-file", help: "file that holds the password"},
-	{name: "cluster", kind: yesNo, help: "Redis is a cluster"},
+	{name: "uri", short: "u", help: "address of Redis: host:port, or a redis://, rediss://, redis-socket://, redis-sentinel:// or redis-cluster:// URI (default 127.0.0.1:6379)"},
+	{name: "db", short: "n", kind: number, help: "database number"},
+	{name: "username", short: "U", help: "ACL user name"},
+	{name: "password", short: "p", secret: true, help: "password. Other users of this machine can see it in the process list: prefer --password-file or ASYNQ_PASSWORD"},
+	{name: "password-file", help: "file that contains the password"},
+	{name: "cluster", kind: boolean, help: "connect to a Redis Cluster"},
 	{name: "cluster-addrs", help: "nodes of the cluster, as host:port,host:port"},
 	{name: "sentinel-addrs", help: "sentinels, as host:port,host:port"},
-	{name: "sentinel-master", help: "name of the master that the sentinels watch"},
-	{name: "sentinel-username", help: "ACL user to log in to the sentinels as"},
-	{name: "sentinel-password", secret: true, help: "password of the sentinels"},
-	{name: "tls", kind: yesNo, help: "use TLS"},
-	{name: "tls-server", help: "name that the server's certificate is for, if it is not the host's; turns TLS on"},
-	{name: "tls-ca", help: "file of the CA certificates (PEM) to trust; turns TLS on"},
-	{name: "tls-cert", help: "file of the client certificate (PEM); turns TLS on"},
-	{name: "tls-key", help: "file of the key of the client certificate (PEM)"},
-	{name: "insecure", kind: yesNo, help: "with TLS: accept any certificate"},
-	{name: "namespace", help: "what keys begin with (default asynq)"},
-	{name: "dial-timeout", kind: duration, help: "limit for making a connection (default 5s)"},
-	{name: "timeout", kind: duration, help: "limit for a reply of Redis (default 5s)"},
+	{name: "sentinel-master", help: "name of the master that the sentinels monitor"},
+	{name: "sentinel-username", help: "ACL user name for the sentinels"},
+	{name: "sentinel-password", secret: true, help: "password for the sentinels"},
+	{name: "tls", kind: boolean, help: "use TLS"},
+	{name: "tls-server", help: "server name to verify, if it differs from the host; enables TLS"},
+	{name: "tls-ca", help: "PEM file of the trusted CA certificates; enables TLS"},
+	{name: "tls-cert", help: "PEM file of the client certificate; enables TLS"},
+	{name: "tls-key", help: "PEM file of the client certificate's key"},
+	{name: "insecure", kind: boolean, help: "accept any server certificate"},
+	{name: "namespace", help: "prefix of all keys (default asynq)"},
+	{name: "dial-timeout", kind: duration, help: "timeout of a connection attempt (default 5s)"},
+	{name: "timeout", kind: duration, help: "timeout of a reply from Redis (default 5s)"},
 }
 
-// SetByFlags adds a flag for each setting, and --config and --context.
+// SetByFlags adds a flag per setting, and --config and --context.
 func SetByFlags(fs *pflag.FlagSet) {
 	fs.String("config", "", "configuration file (default $HOME/.asynq.yaml)")
-	fs.String("context", "", "named context of the configuration file")
+	fs.String("context", "", "context of the configuration file to use")
 	for _, s := range settings {
 		switch s.kind {
 		case number:
 			fs.IntP(s.name, s.short, 0, s.help)
-		case yesNo:
+		case boolean:
 			fs.BoolP(s.name, s.short, false, s.help)
 		case duration:
 			fs.DurationP(s.name, s.short, 0, s.help)
@@ -84,12 +86,12 @@ func SetByFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// EnvName is the environment variable for a flag: ASYNQ_CLUSTER_ADDRS for cluster-addrs.
+// EnvName returns the environment variable of a flag: ASYNQ_CLUSTER_ADDRS for cluster-addrs.
 func EnvName(flag string) string {
 	return "ASYNQ_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// source is where a value comes from; the greater one wins.
+// source is where a value comes from. A greater source takes precedence.
 type source uint8
 
 const (
@@ -105,19 +107,27 @@ type value struct {
 	from source
 }
 
-// Config is what is known of a connection.
+// Config holds the resolved settings of a connection.
 type Config struct {
-	// Context is the name of the context in use, "" if it is none.
+	// Context is the name of the selected context, or "" if none is selected.
 	Context string
 
-	// UnknownKeys of the outermost level of the file mean nothing.
+	// UnknownKeys are unknown top-level keys of the file.
 	UnknownKeys []string
+
+	// Overridden is the environment variable that overrides the server of the selected context, or
+	// "" if none does. A flag that does so is not reported: it is part of the command.
+	Overridden string
+
+	// ExposedFile is the path of the configuration file if it contains a password and other users
+	// may access it, otherwise "".
+	ExposedFile string
 
 	values map[string]value
 }
 
-// Load finds the value of each setting: the flag's, else the environment's, else that of the context (or of the file's outermost
-// level, if no context is chosen).
+// Load resolves each setting: a flag takes precedence over the environment, and the environment
+// over the context (or over the top-level keys of the file, if no context is selected).
 func Load(fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
 	file, err := LoadFile(fs, env)
 	if err != nil {
@@ -129,7 +139,7 @@ func Load(fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
 	if chosen != "" {
 		ctx, ok := file.Contexts[chosen]
 		if !ok {
-			return nil, &UnknownContextError{fmt.Sprintf("no context %q in %s: asynq context ls tells those that there are", chosen, file.Path)}
+			return nil, &UnknownContextError{fmt.Sprintf("no context %q in %s: use asynq context ls to list the contexts", chosen, file.Path)}
 		}
 		c.Context, stored, from = chosen, ctx, fromContext
 	}
@@ -148,15 +158,22 @@ func Load(fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
 		}
 		c.values[s.name] = v
 	}
+	if file.Exposed {
+		c.ExposedFile = file.Path
+	}
+	if c.Context != "" {
+		c.Overridden = c.overridden(stored)
+	}
 	c.detach()
-	// Files of the existing tool hold addresses of a cluster next to the switch that says whether to use them.
-	if no := c.values["cluster"]; no.from != unset && !c.yes("cluster") && no.from >= c.values["cluster-addrs"].from {
+	// Configuration files of the existing tool contain cluster addresses beside a switch that
+	// enables them.
+	if no := c.values["cluster"]; no.from != unset && !c.boolean("cluster") && no.from >= c.values["cluster-addrs"].from {
 		delete(c.values, "cluster-addrs")
 	}
 	return c, nil
 }
 
-// flagOrEnv is the value of a flag, if it was given there or in the environment.
+// flagOrEnv returns the value of a flag from the command line or the environment.
 func flagOrEnv(fs *pflag.FlagSet, env func(string) (string, bool), name string) value {
 	if f := fs.Lookup(name); f != nil && f.Changed {
 		return value{f.Value.String(), fromFlag}
@@ -167,13 +184,14 @@ func flagOrEnv(fs *pflag.FlagSet, env func(string) (string, bool), name string) 
 	return value{}
 }
 
-// where tells settings that say which server to talk to.
-var where = []string{"uri", "cluster-addrs", "sentinel-addrs"}
+// serverSettings are the settings that select the server.
+var serverSettings = []string{"uri", "cluster-addrs", "sentinel-addrs"}
 
-// detach keeps what a context says of its own server from another one that was named above it: its password must not go there.
+// detach drops the settings of a context if a flag or the environment selects another server: the
+// password of the context must not be sent there.
 func (c *Config) detach() {
 	highest := unset
-	for _, name := range where {
+	for _, name := range serverSettings {
 		highest = max(highest, c.values[name].from)
 	}
 	if highest <= fromContext {
@@ -184,7 +202,8 @@ func (c *Config) detach() {
 			delete(c.values, name)
 		}
 	}
-	// Of several ways to name a server the one with precedence holds.
+	// Drop the top-level settings that select a server: a setting with precedence selects another
+	// one.
 	for _, name := range []string{"uri", "cluster", "cluster-addrs", "sentinel-addrs", "sentinel-master"} {
 		if v := c.values[name]; v.from == fromFlat {
 			delete(c.values, name)
@@ -192,7 +211,26 @@ func (c *Config) detach() {
 	}
 }
 
-// of names a setting as the user wrote it.
+// overridden returns the environment variable that overrides the server of a context with the given
+// values, or "" if none does or if a flag does.
+func (c *Config) overridden(context map[string]string) string {
+	named, variable := false, ""
+	for _, name := range serverSettings {
+		named = named || context[name] != ""
+		switch c.values[name].from {
+		case fromFlag:
+			return ""
+		case fromEnv:
+			variable = cmp.Or(variable, EnvName(name))
+		}
+	}
+	if !named {
+		return ""
+	}
+	return variable
+}
+
+// of returns the name of a setting in the form that its source uses.
 func (s source) of(name string) string {
 	switch s {
 	case fromFlag:
@@ -204,14 +242,14 @@ func (s source) of(name string) string {
 	}
 }
 
-// check reads a value as what it must be. No error tells the value of a secret.
+// check validates a value. Errors do not contain secrets.
 func (s setting) check(text string) error {
 	switch s.kind {
 	case number:
 		if n, err := strconv.Atoi(text); err != nil || n < 0 {
-			return fmt.Errorf("%q is not a number of 0 or more", text)
+			return fmt.Errorf("%q is not a nonnegative integer", text)
 		}
-	case yesNo:
+	case boolean:
 		if _, err := strconv.ParseBool(text); err != nil {
 			return fmt.Errorf("%q is neither true nor false", text)
 		}
@@ -231,7 +269,7 @@ func (c *Config) number(name string) int {
 	return n
 }
 
-func (c *Config) yes(name string) bool {
+func (c *Config) boolean(name string) bool {
 	b, _ := strconv.ParseBool(c.text(name)) // checked by Load
 	return b
 }
@@ -241,7 +279,7 @@ func (c *Config) duration(name string) time.Duration {
 	return d
 }
 
-// password is the one given, or the content of the file given. The one with precedence wins.
+// password returns the password, or the content of the password file, whichever takes precedence.
 func (c *Config) password() (secret string, given bool, err error) {
 	v, file := c.values["password"], c.values["password-file"]
 	if file.from <= v.from {

@@ -13,7 +13,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// load finds the settings of a command line, an environment and the text of a file.
+// load resolves the settings of a command line, an environment and a configuration file.
 func load(t *testing.T, file string, env map[string]string, args ...string) (*Config, error) {
 	t.Helper()
 	home := t.TempDir()
@@ -35,7 +35,7 @@ func load(t *testing.T, file string, env map[string]string, args ...string) (*Co
 	return Load(fs, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 }
 
-// optOf is what a command line connects with.
+// optOf returns the connection options of a command line.
 func optOf(t *testing.T, file string, env map[string]string, args ...string) asynq.RedisConnOpt {
 	t.Helper()
 	c, err := load(t, file, env, args...)
@@ -77,28 +77,28 @@ func TestPrecedence(t *testing.T) {
 		args []string
 		want want
 	}{
-		"default":                        {want: want{addr: "127.0.0.1:6379"}},
-		"flag":                           {args: []string{"-u", "h:1", "-n", "4", "-p", "x"}, want: want{"h:1", "x", 4}},
-		"port is filled in":              {args: []string{"-u", "h"}, want: want{addr: "h:6379"}},
-		"socket":                         {args: []string{"-u", "/run/redis.sock"}, want: want{addr: "/run/redis.sock"}},
-		"environment":                    {env: map[string]string{"ASYNQ_URI": "e:1", "ASYNQ_DB": "5"}, want: want{addr: "e:1", db: 5}},
-		"flag over environment":          {env: map[string]string{"ASYNQ_DB": "5"}, args: []string{"--db", "6"}, want: want{addr: "127.0.0.1:6379", db: 6}},
-		"empty variable counts not":      {env: map[string]string{"ASYNQ_DB": ""}, want: want{addr: "127.0.0.1:6379"}},
-		"flat keys":                      {file: "uri: flat:1\npassword: secret\ndb: 3\n", want: want{"flat:1", "secret", 3}},
-		"flag over flat key":             {file: "uri: flat:1\npassword: secret\n", args: []string{"-u", "h:9"}, want: want{"h:9", "secret", 0}},
-		"current context":                {file: contexts, want: want{"prod:2", "prod-secret", 2}},
-		"environment over context":       {file: contexts, env: map[string]string{"ASYNQ_DB": "8"}, want: want{"prod:2", "prod-secret", 8}},
-		"context by flag":                {file: contexts, args: []string{"--context", "full"}, want: want{"full:3", "uri-secret", 7}},
-		"context by environment":         {file: contexts, env: map[string]string{"ASYNQ_CONTEXT": "full"}, want: want{"full:3", "uri-secret", 7}},
-		"flag over what is in a URI":     {file: contexts, args: []string{"--context", "full", "--db", "1", "-p", "y"}, want: want{"full:3", "y", 1}},
-		"URI over what is below it":      {env: map[string]string{"ASYNQ_DB": "5", "ASYNQ_PASSWORD": "z"}, args: []string{"-u", "redis://:x@h/6"}, want: want{"h:6379", "x", 6}},
-		"no password of another server":  {file: contexts, args: []string{"--uri", "other:1"}, want: want{addr: "other:1"}},
-		"nor by the environment":         {file: contexts, env: map[string]string{"ASYNQ_URI": "other:1"}, want: want{addr: "other:1"}},
-		"a password for all is kept":     {env: map[string]string{"ASYNQ_PASSWORD": "z"}, args: []string{"-u", "h:1"}, want: want{"h:1", "z", 0}},
-		"a flag over a flat cluster":     {file: "cluster_addrs: a:1,b:1\n", args: []string{"-u", "h:1"}, want: want{addr: "h:1"}},
-		"a cluster that is switched off": {file: "uri: h:1\ncluster: false\ncluster_addrs: a:1,b:1\n", want: want{addr: "h:1"}},
-		"empty keys of a file":           {file: "uri: h:1\ncluster_addrs: \"\"\ndb: \"\"\npassword: \"\"\n", want: want{addr: "h:1"}},
-		"flag and environment as a pair": {env: map[string]string{"ASYNQ_CLUSTER_ADDRS": ""}, args: []string{"-u", "h:1"}, want: want{addr: "h:1"}},
+		"default":                          {want: want{addr: "127.0.0.1:6379"}},
+		"flag":                             {args: []string{"-u", "h:1", "-n", "4", "-p", "x"}, want: want{"h:1", "x", 4}},
+		"port is filled in":                {args: []string{"-u", "h"}, want: want{addr: "h:6379"}},
+		"socket":                           {args: []string{"-u", "/run/redis.sock"}, want: want{addr: "/run/redis.sock"}},
+		"environment":                      {env: map[string]string{"ASYNQ_URI": "e:1", "ASYNQ_DB": "5"}, want: want{addr: "e:1", db: 5}},
+		"flag over environment":            {env: map[string]string{"ASYNQ_DB": "5"}, args: []string{"--db", "6"}, want: want{addr: "127.0.0.1:6379", db: 6}},
+		"empty variable is unset":          {env: map[string]string{"ASYNQ_DB": ""}, want: want{addr: "127.0.0.1:6379"}},
+		"flat keys":                        {file: "uri: flat:1\npassword: secret\ndb: 3\n", want: want{"flat:1", "secret", 3}},
+		"flag over flat key":               {file: "uri: flat:1\npassword: secret\n", args: []string{"-u", "h:9"}, want: want{"h:9", "secret", 0}},
+		"current context":                  {file: contexts, want: want{"prod:2", "prod-secret", 2}},
+		"environment over context":         {file: contexts, env: map[string]string{"ASYNQ_DB": "8"}, want: want{"prod:2", "prod-secret", 8}},
+		"context by flag":                  {file: contexts, args: []string{"--context", "full"}, want: want{"full:3", "uri-secret", 7}},
+		"context by environment":           {file: contexts, env: map[string]string{"ASYNQ_CONTEXT": "full"}, want: want{"full:3", "uri-secret", 7}},
+		"flag over URI":                    {file: contexts, args: []string{"--context", "full", "--db", "1", "-p", "y"}, want: want{"full:3", "y", 1}},
+		"URI over environment":             {env: map[string]string{"ASYNQ_DB": "5", "ASYNQ_PASSWORD": "z"}, args: []string{"-u", "redis://:x@h/6"}, want: want{"h:6379", "x", 6}},
+		"no password for another server":   {file: contexts, args: []string{"--uri", "other:1"}, want: want{addr: "other:1"}},
+		"nor for one in the environment":   {file: contexts, env: map[string]string{"ASYNQ_URI": "other:1"}, want: want{addr: "other:1"}},
+		"password without context is kept": {env: map[string]string{"ASYNQ_PASSWORD": "z"}, args: []string{"-u", "h:1"}, want: want{"h:1", "z", 0}},
+		"flag over top-level cluster":      {file: "cluster_addrs: a:1,b:1\n", args: []string{"-u", "h:1"}, want: want{addr: "h:1"}},
+		"cluster switched off":             {file: "uri: h:1\ncluster: false\ncluster_addrs: a:1,b:1\n", want: want{addr: "h:1"}},
+		"empty keys of a file":             {file: "uri: h:1\ncluster_addrs: \"\"\ndb: \"\"\npassword: \"\"\n", want: want{addr: "h:1"}},
+		"flag and empty environment":       {env: map[string]string{"ASYNQ_CLUSTER_ADDRS": ""}, args: []string{"-u", "h:1"}, want: want{addr: "h:1"}},
 	}
 	for name, tt := range tests {
 		opt, ok := optOf(t, tt.file, tt.env, tt.args...).(asynq.RedisClientOpt)
@@ -111,7 +111,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-func TestKindsOfServers(t *testing.T) {
+func TestServerTypes(t *testing.T) {
 	t.Parallel()
 	cluster, ok := optOf(t, "", nil, "--cluster", "--cluster-addrs", "a:1, b", "-U", "me", "-p", "x").(asynq.RedisClusterClientOpt)
 	if !ok || strings.Join(cluster.Addrs, " ") != "a:1 b:6379" || cluster.Username != "me" || cluster.Password != "x" {
@@ -133,7 +133,7 @@ func TestKindsOfServers(t *testing.T) {
 	}
 }
 
-func TestTLSTurnedOn(t *testing.T) {
+func TestTLSEnabled(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]bool{"--insecure": false, "--tls": true, "--tls --insecure": true, "--tls-server x": true, "-u rediss://h": true, "": false} {
 		opt := optOf(t, "", nil, strings.Fields(args)...).(asynq.RedisClientOpt)
@@ -146,7 +146,7 @@ func TestTLSTurnedOn(t *testing.T) {
 	}
 }
 
-// The file is the one of the flag, else that of the environment, else that at home.
+// The flag selects the file, otherwise the environment, otherwise it is in the home directory.
 func TestConfigFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -165,34 +165,34 @@ func TestConfigFile(t *testing.T) {
 		t.Errorf("address %s; want that of the flag's file", opt.Addr)
 	}
 	if c, err := load(t, "", env); err != nil || len(c.UnknownKeys) != 1 || c.UnknownKeys[0] != "other" {
-		t.Errorf("unknown keys %v, %v; want the one", c.UnknownKeys, err)
+		t.Errorf("unknown keys %v, %v; want the key other", c.UnknownKeys, err)
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestRejectedSettings(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		file string
 		env  map[string]string
 		args []string
 	}{
-		"no such context":        {file: contexts, args: []string{"--context", "none"}},
-		"unknown key":            {file: "contexts: {x: {urii: y}}"},
-		"not YAML":               {file: "password: [secret"},
-		"not a mapping":          {file: "secret"},
-		"bad number":             {env: map[string]string{"ASYNQ_DB": "one"}},
-		"bad truth":              {file: "tls: perhaps"},
-		"bad duration":           {env: map[string]string{"ASYNQ_TIMEOUT": "5"}},
-		"bad URI":                {args: []string{"-u", "redis://:secret@host:port"}},
-		"half a sentinel":        {args: []string{"--sentinel-addrs", "a:1"}},
-		"no sentinel at all":     {args: []string{"--sentinel-addrs", ",", "--sentinel-master", "m"}},
-		"no node at all":         {args: []string{"--cluster-addrs", " , "}},
-		"half a certificate":     {args: []string{"--tls-cert", "x.pem"}},
-		"no CA":                  {args: []string{"--tls-ca", "/does/not/exist"}},
-		"no password file":       {args: []string{"--password-file", "/does/not/exist"}},
-		"database of a cluster":  {args: []string{"--cluster", "--db", "1"}},
-		"no file by that name":   {args: []string{"--config", "/does/not/exist"}},
-		"secret in place of URI": {args: []string{"-u", "user:secret@host:1:2"}},
+		"no such context":         {file: contexts, args: []string{"--context", "none"}},
+		"unknown key":             {file: "contexts: {x: {urii: y}}"},
+		"not YAML":                {file: "password: [secret"},
+		"not a mapping":           {file: "secret"},
+		"bad number":              {env: map[string]string{"ASYNQ_DB": "one"}},
+		"bad boolean":             {file: "tls: perhaps"},
+		"bad duration":            {env: map[string]string{"ASYNQ_TIMEOUT": "5"}},
+		"bad URI":                 {args: []string{"-u", "redis://:secret@host:port"}},
+		"incomplete sentinel":     {args: []string{"--sentinel-addrs", "a:1"}},
+		"no sentinels":            {args: []string{"--sentinel-addrs", ",", "--sentinel-master", "m"}},
+		"no nodes":                {args: []string{"--cluster-addrs", " , "}},
+		"certificate without key": {args: []string{"--tls-cert", "x.pem"}},
+		"no CA":                   {args: []string{"--tls-ca", "/does/not/exist"}},
+		"no password file":        {args: []string{"--password-file", "/does/not/exist"}},
+		"database of a cluster":   {args: []string{"--cluster", "--db", "1"}},
+		"missing file":            {args: []string{"--config", "/does/not/exist"}},
+		"secret instead of URI":   {args: []string{"-u", "user:secret@host:1:2"}},
 	}
 	for name, tt := range tests {
 		c, err := load(t, tt.file, tt.env, tt.args...)
@@ -216,7 +216,7 @@ func TestPasswordFile(t *testing.T) {
 	}
 }
 
-// No way to look at settings tells a password.
+// No display of the settings reveals a password.
 func TestNoPasswordShown(t *testing.T) {
 	t.Parallel()
 	for _, uri := range []string{

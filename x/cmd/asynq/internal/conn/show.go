@@ -12,12 +12,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Setting is what holds for a setting, fit to be shown.
+// Setting is the value of a setting without secrets, for display.
 type Setting struct{ Name, Value, From string }
 
 const hidden = "(hidden)"
 
-// Settings lists those that are set, with no password in them.
+// Settings returns the settings that are set, without passwords.
 func (c *Config) Settings() []Setting {
 	var list []Setting
 	if c.Context != "" {
@@ -46,7 +46,8 @@ func (s source) String() string {
 
 var passwordParam = regexp.MustCompile(`(?i)(password=)[^&#]*`)
 
-// hidePassword takes the passwords out of a URI, and rather too much than too little: all before the last @ may be a part of one.
+// hidePassword removes the passwords from a URI. It is conservative: everything between the first
+// colon and the last @ counts as the password.
 func hidePassword(uri string) string {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	if !ok {
@@ -64,7 +65,7 @@ func hidePassword(uri string) string {
 	return scheme + passwordParam.ReplaceAllString(rest, "${1}"+hidden)
 }
 
-// Server says in a word where a context leads, without passwords.
+// Server describes the server of a context, without passwords.
 func Server(values map[string]string) string {
 	switch {
 	case values["sentinel-addrs"] != "":
@@ -78,7 +79,25 @@ func Server(values map[string]string) string {
 	}
 }
 
-// Chosen is the name of the context in use, "" for none.
+// AddressFrom describes the source of the address of Redis, such as "from ASYNQ_URI".
+func (c *Config) AddressFrom() string {
+	name, from := "", unset
+	for _, n := range serverSettings {
+		if v := c.values[n]; v.from > from {
+			name, from = n, v.from
+		}
+	}
+	switch from {
+	case unset:
+		return "the default"
+	case fromContext:
+		return fmt.Sprintf("from context %q", c.Context)
+	default:
+		return "from " + from.of(name)
+	}
+}
+
+// Chosen returns the name of the selected context, or "" if none is selected.
 func (f *File) Chosen(fs *pflag.FlagSet, env func(string) (string, bool)) string {
 	if name := flagOrEnv(fs, env, "context"); name.from != unset {
 		return name.text
@@ -86,7 +105,7 @@ func (f *File) Chosen(fs *pflag.FlagSet, env func(string) (string, bool)) string
 	return f.Current
 }
 
-// Use stores a context as the current one. The rest of the file, comments too, stays as it is.
+// Use stores name as the current context. It preserves the rest of the file, including comments.
 func (f *File) Use(name string) error {
 	content, err := os.ReadFile(f.Path)
 	if err != nil {
@@ -118,7 +137,7 @@ func (f *File) Use(name string) error {
 	return replaceFile(f.Path, b.Bytes())
 }
 
-// replaceFile writes a file anew, so that it is whole at any moment, and as little to be read by others as before.
+// replaceFile replaces a file atomically and preserves its mode.
 func replaceFile(path string, content []byte) (err error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return err

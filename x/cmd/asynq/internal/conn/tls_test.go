@@ -36,7 +36,7 @@ func newAuthority(t *testing.T) *authority {
 	return ca
 }
 
-// issue makes a certificate, and leaves it and its key in files of that name.
+// issue creates a certificate and writes it and its key to files with the given name.
 func (ca *authority) issue(name string, tmpl *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	ca.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -105,17 +105,17 @@ func TestTLS(t *testing.T) {
 		args [][]string
 		ok   bool
 	}{
-		"all of it":                  {uri: "127.0.0.1:", args: [][]string{client, trust, name}, ok: true},
-		"with a URI":                 {uri: "rediss://127.0.0.1:", args: [][]string{client, trust, name}, ok: true},
-		"insecure":                   {uri: "127.0.0.1:", args: [][]string{client, {"--tls", "--insecure"}}, ok: true},
-		"without the CA":             {uri: "127.0.0.1:", args: [][]string{client, name}},
-		"without the name":           {uri: "127.0.0.1:", args: [][]string{client, trust}},
-		"without the certificate":    {uri: "127.0.0.1:", args: [][]string{trust, name}},
-		"without TLS":                {uri: "127.0.0.1:"},
-		"insecure alone is not TLS":  {uri: "127.0.0.1:", args: [][]string{{"--insecure"}}},
-		"insecure is for a URI too":  {uri: "rediss://127.0.0.1:", args: [][]string{client, {"--insecure"}}, ok: true},
-		"insecure within the URI":    {uri: "rediss://127.0.0.1:PORT?insecure_skip_verify=true", args: [][]string{client}, ok: true},
-		"a URI is no less than flag": {uri: "rediss://127.0.0.1:", args: [][]string{client}},
+		"all flags":                 {uri: "127.0.0.1:", args: [][]string{client, trust, name}, ok: true},
+		"with a URI":                {uri: "rediss://127.0.0.1:", args: [][]string{client, trust, name}, ok: true},
+		"insecure":                  {uri: "127.0.0.1:", args: [][]string{client, {"--tls", "--insecure"}}, ok: true},
+		"without the CA":            {uri: "127.0.0.1:", args: [][]string{client, name}},
+		"without the name":          {uri: "127.0.0.1:", args: [][]string{client, trust}},
+		"without the certificate":   {uri: "127.0.0.1:", args: [][]string{trust, name}},
+		"without TLS":               {uri: "127.0.0.1:"},
+		"insecure alone is not TLS": {uri: "127.0.0.1:", args: [][]string{{"--insecure"}}},
+		"insecure with a URI":       {uri: "rediss://127.0.0.1:", args: [][]string{client, {"--insecure"}}, ok: true},
+		"insecure in the URI":       {uri: "rediss://127.0.0.1:PORT?insecure_skip_verify=true", args: [][]string{client}, ok: true},
+		"URI without the CA":        {uri: "rediss://127.0.0.1:", args: [][]string{client}},
 	}
 	for what, tt := range tests {
 		uri := tt.uri

@@ -1,6 +1,7 @@
 package dash
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,10 @@ import (
 )
 
 const (
-	// actWithin bounds an action on one thing, actAllWithin one on all tasks of a state.
-	actWithin    = 20 * time.Second
-	actAllWithin = 10 * time.Minute
+	// actionTimeout is the timeout of an action on one item, bulkTimeout of one on all tasks of a
+	// state.
+	actionTimeout = 20 * time.Second
+	bulkTimeout   = 10 * time.Minute
 )
 
 type refKind int
@@ -25,14 +27,14 @@ const (
 	refGroup
 	refTask
 	refEntry
-	refFault
+	refError
 )
 
-// ref is what a row stands for.
+// ref identifies the item of a row.
 type ref struct {
 	kind   refKind
 	queue  string
-	id     string // of a task or an entry, or the key of a fault
+	id     string // of a task or an entry, or the key of an error group
 	group  string
 	state  asynq.TaskState
 	typ    string // of a task
@@ -40,39 +42,51 @@ type ref struct {
 	paused bool
 }
 
-// action is a change that waits for a yes.
+// action is a change that requires confirmation.
 type action struct {
-	// verb and of say what it does to what, in words.
+	// verb and of describe the change and its object.
 	verb, of string
-	// risky says that it cannot be taken back.
+	// risky means that the change cannot be undone.
 	risky bool
 	all   bool
 	do    func(context.Context) (string, error)
+
+	// warning describes side effects.
+	warning string
+	// prepare, if not nil, computes the warning before the confirmation.
+	prepare func(context.Context) (warning string, err error)
+}
+
+// preparedMsg is an action that is ready for confirmation.
+type preparedMsg struct {
+	action *action
+	err    error
 }
 
 // doneMsg is the outcome of an action.
 type doneMsg struct {
 	text string
+	all  bool // the text is valid even with an error
 	err  error
 }
 
-// dialog asks whether an action is meant.
+// dialog asks for confirmation of an action.
 type dialog struct{ action }
 
-// verbs are what keys do, by what they do it to.
+// verbs names the actions of keys.
 var verbs = map[string]string{
 	"r": "run", "a": "archive", "d": "delete", "c": "cancel", "p": "pause", "e": "enqueue",
 	"R": "run all", "A": "archive all", "D": "delete all",
 }
 
-// act asks for an action on what is selected.
-func (m *model) act(key string) tea.Cmd {
+// requestAction asks for confirmation of an action on the selected item.
+func (m *model) requestAction(key string) tea.Cmd {
 	verb, ok := verbs[key]
 	if !ok {
 		return nil
 	}
 	if m.readOnly {
-		m.say("read-only: "+verb+" is switched off", warnTone)
+		m.showToast("read-only: "+verb+" is disabled", warnTone)
 		return nil
 	}
 	if verb == "enqueue" {
@@ -89,14 +103,69 @@ func (m *model) act(key string) tea.Cmd {
 	}
 	switch {
 	case err != nil:
-		m.say(err.Error(), warnTone)
+		m.showToast(err.Error(), warnTone)
+	case a != nil && a.prepare != nil:
+		return m.prepare(a)
 	case a != nil:
 		m.dialog = &dialog{action: *a}
 	}
 	return nil
 }
 
-// target is what an action would change.
+// prepare computes the side effects of an action in the background before the confirmation.
+func (m *model) prepare(a *action) tea.Cmd {
+	m.busy++
+	m.showToast("counting "+a.of+" …", dimTone)
+	ctx := m.ctx
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(ctx, bulkTimeout)
+		defer cancel()
+		var err error
+		a.warning, err = a.prepare(ctx)
+		return preparedMsg{action: a, err: err}
+	}
+}
+
+// actionPrepared asks for confirmation of an action, unless another dialog or input is open.
+func (m *model) actionPrepared(msg preparedMsg) {
+	m.busy = max(0, m.busy-1)
+	switch {
+	case msg.err != nil:
+		m.showToast("failed: "+msg.err.Error(), badTone)
+	case m.dialog != nil || m.form != nil || m.input != nil || m.help:
+		m.showToast("not started, try again: "+msg.action.verb+" "+msg.action.of, warnTone)
+	default:
+		m.toast = cell{}
+		m.dialog = &dialog{action: *msg.action}
+	}
+}
+
+// discardWarning warns that a full archive deletes tasks.
+func discardWarning(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("This deletes %s from the archive, oldest first (limit: %s).", plural(n, "task"), number(asynq.ArchiveMaxTasks))
+}
+
+// warnOfDiscards adds a warning to an archive action if a full archive would delete tasks. It reads
+// Redis only if the last snapshot does not show enough space for most tasks; n counts the tasks.
+func (m *model) warnOfDiscards(a *action, queue string, most func(*asynq.QueueInfo) int, n func(context.Context) (int, error)) {
+	if q := m.queue(queue); q != nil && most(q) <= asynq.ArchiveMaxTasks-q.Archived {
+		return
+	}
+	insp := m.insp
+	a.prepare = func(ctx context.Context) (string, error) {
+		room, err := insp.ArchiveRoom(ctx, queue)
+		if err != nil {
+			return "", err
+		}
+		tasks, err := n(ctx)
+		return discardWarning(tasks - room), err
+	}
+}
+
+// target returns the item that an action would change.
 func (m *model) target() ref {
 	p := m.page()
 	switch p.view {
@@ -119,7 +188,7 @@ func refOf(t *asynq.TaskInfo) ref {
 	return ref{kind: refTask, queue: t.Queue, id: t.ID, group: t.Group, state: t.State, typ: t.Type, data: t.Payload}
 }
 
-// action is what a key does to one thing; nil if it does nothing there.
+// action returns the action of a key on one item, or nil if there is none.
 func (m *model) action(key string, r *ref) (*action, error) {
 	insp, queue, id := m.insp, r.queue, r.id
 	simple := func(verb, done, of string, do func(*asynq.Inspector) error) *action {
@@ -153,29 +222,34 @@ func (m *model) action(key string, r *ref) (*action, error) {
 			if !active {
 				return nil, errors.New("only an active task can be canceled")
 			}
-			return simple("Cancel", "asked the server to cancel", of, func(i *asynq.Inspector) error { return i.CancelProcessing(id) }), nil
+			return simple("Cancel", "sent cancellation of", of, func(i *asynq.Inspector) error { return i.CancelProcessing(id) }), nil
 		case "r":
-			return simple("Run", "made pending:", of, func(i *asynq.Inspector) error { return i.RunTask(queue, id) }), can(!active, "an active task runs already")
+			return simple("Run", "moved to pending:", of, func(i *asynq.Inspector) error { return i.RunTask(queue, id) }),
+				cmp.Or(require(!active, "the task is already active"), require(r.state != asynq.TaskStatePending, "the task is already pending"))
 		case "a":
-			return simple("Archive", "archived", of, func(i *asynq.Inspector) error { return i.ArchiveTask(queue, id) }),
-				can(!active, "an active task cannot be archived: cancel it first")
+			a := simple("Archive", "archived", of, func(i *asynq.Inspector) error { return i.ArchiveTask(queue, id) })
+			m.warnOfDiscards(a, queue, func(*asynq.QueueInfo) int { return 1 }, func(context.Context) (int, error) { return 1, nil })
+			ended := r.state == asynq.TaskStateArchived || r.state == asynq.TaskStateCompleted
+			return a, cmp.Or(require(!active, "an active task cannot be archived: cancel it first"),
+				require(!ended, r.state.String()+" tasks cannot be archived"))
 		case "d":
 			a := simple("Delete", "deleted", of, func(i *asynq.Inspector) error { return i.DeleteTask(queue, id) })
 			a.risky = true
-			return a, can(!active, "an active task cannot be deleted: cancel it first")
+			return a, require(!active, "an active task cannot be deleted: cancel it first")
 		}
 	}
 	return nil, nil
 }
 
-func can(ok bool, otherwise string) error {
+func require(ok bool, otherwise string) error {
 	if ok {
 		return nil
 	}
 	return errors.New(otherwise)
 }
 
-// actionAll is what a key does to all tasks that the page lists, those that are not on the screen among them.
+// actionAll returns the action of a key on all tasks that the page lists, including those that are
+// not on the screen.
 func (m *model) actionAll(key string) (*action, error) {
 	p := *m.page()
 	if p.view != viewTasks || p.queue == "" {
@@ -186,21 +260,26 @@ func (m *model) actionAll(key string) (*action, error) {
 		return nil, err
 	}
 	if !f.MayMatch(p.queue, p.state) {
-		return nil, errors.New("no task here can match the filter")
+		return nil, errors.New("the filter cannot match tasks of this queue and state")
 	}
 	search := f.TaskFilter()
 	search.Group = p.group
-	change, verb, done := m.insp.RunTasks, "Run", "made pending"
+	insp, change, verb, done := m.insp, m.insp.RunTasks, "Run", "moved to pending:"
+	discarded := 0
 	switch {
 	case p.state == asynq.TaskStateActive:
 		return nil, errors.New("active tasks can only be canceled one by one")
 	case key == "R" && p.state == asynq.TaskStatePending:
-		return nil, errors.New("pending tasks run by themselves")
+		return nil, errors.New("the tasks are already pending")
 	case key == "A":
 		if p.state == asynq.TaskStateArchived || p.state == asynq.TaskStateCompleted {
 			return nil, fmt.Errorf("%s tasks cannot be archived", p.state)
 		}
-		change, verb, done = m.insp.ArchiveTasks, "Archive", "archived"
+		change, verb, done = func(ctx context.Context, queue string, state asynq.TaskState, f asynq.TaskFilter) (int, error) {
+			r, err := insp.ArchiveTasks(ctx, queue, state, f)
+			discarded = r.Discarded
+			return r.Archived, err
+		}, "Archive", "archived"
 	case key == "D":
 		change, verb, done = m.insp.DeleteTasks, "Delete", "deleted"
 	}
@@ -214,51 +293,70 @@ func (m *model) actionAll(key string) (*action, error) {
 	if p.filter != "" {
 		of += " that match " + p.filter
 	}
-	return &action{verb: verb, of: of, risky: key == "D", all: true, do: func(ctx context.Context) (string, error) {
+	a := &action{verb: verb, of: of, risky: key == "D", all: true, do: func(ctx context.Context) (string, error) {
 		n, err := change(ctx, p.queue, p.state, search)
-		return fmt.Sprintf("%s %s of queue %s", done, plural(n, "task"), p.queue), err
-	}}, nil
+		text := fmt.Sprintf("%s %s of queue %s", done, plural(n, "task"), p.queue)
+		if discarded > 0 {
+			text += fmt.Sprintf(", deleted %s from the archive", plural(discarded, "task"))
+		}
+		return text, err
+	}}
+	if key == "A" {
+		m.warnOfDiscards(a, p.queue, func(q *asynq.QueueInfo) int { return count(q, p.state) }, func(ctx context.Context) (int, error) {
+			n := 0
+			for _, err := range insp.Tasks(ctx, p.queue, p.state, search) {
+				if err != nil {
+					return 0, err
+				}
+				n++
+			}
+			return n, nil
+		})
+	}
+	return a, nil
 }
 
-// answer takes the answer to the dialog. Only "y" is a yes.
+// answer handles the answer to the dialog. Only "y" confirms.
 func (m *model) answer(key string) tea.Cmd {
 	switch key {
 	case "y", "Y":
 		a := m.dialog.action
 		m.dialog = nil
-		return m.start(&a)
+		return m.runAction(&a)
 	case "n", "N", "esc", "q", "enter":
 		m.dialog = nil
-		m.say("nothing was changed", dimTone)
+		m.showToast("nothing was changed", dimTone)
 	}
 	return nil
 }
 
-// start has an action done in the background.
-func (m *model) start(a *action) tea.Cmd {
+// runAction runs an action in the background.
+func (m *model) runAction(a *action) tea.Cmd {
 	m.busy++
-	m.say(a.verb+" "+a.of+" …", dimTone)
-	ctx, within, do := m.ctx, actWithin, a.do
+	m.showToast(a.verb+" "+a.of+" …", dimTone)
+	ctx, within, do, all := m.ctx, actionTimeout, a.do, a.all
 	if a.all {
-		within = actAllWithin
+		within = bulkTimeout
 	}
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
 		text, err := do(ctx)
-		return doneMsg{text: text, err: err}
+		return doneMsg{text: text, all: all, err: err}
 	}
 }
 
-func (m *model) done(msg doneMsg) {
+func (m *model) actionDone(msg doneMsg) {
 	m.busy = max(0, m.busy-1)
 	switch {
 	case msg.err == nil:
-		m.say(msg.text, goodTone)
+		m.showToast(msg.text, goodTone)
 	case msg.text == "":
-		m.say(msg.err.Error(), badTone)
+		m.showToast(msg.err.Error(), badTone)
+	case msg.all:
+		m.showToast(msg.text+", then failed: "+msg.err.Error(), badTone)
 	default:
-		m.say("failed: "+msg.err.Error(), badTone)
+		m.showToast("failed: "+msg.err.Error(), badTone)
 	}
-	m.watcher.poke()
+	m.source.refreshNow()
 }

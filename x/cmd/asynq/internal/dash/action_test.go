@@ -9,7 +9,7 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// state tells where a task is; "" if there is none.
+// stateOf returns the state of a task, or "" if the task does not exist.
 func stateOf(t *testing.T, insp *asynq.Inspector, queue, id string) string {
 	t.Helper()
 	task, err := insp.GetTaskInfo(queue, id)
@@ -37,10 +37,10 @@ func TestActionsOnATask(t *testing.T) {
 		d.keys("enter")
 		d.see("nothing was changed")
 		if got := stateOf(t, insp, "mail", id); got != "pending" {
-			t.Fatalf("enter was taken for a yes: the task is %s", got)
+			t.Fatalf("enter confirmed the dialog: the task is %s", got)
 		}
 		d.keys("a y")
-		d.see("archived task first", "No task is pending.")
+		d.see("archived task first", "No pending tasks.")
 		if got := stateOf(t, insp, "mail", id); got != "archived" {
 			t.Fatalf("the task is %q, not archived", got)
 		}
@@ -50,12 +50,12 @@ func TestActionsOnATask(t *testing.T) {
 		d.keys("enter")
 		d.see(`"user": 9007199254740993`, "Payload  JSON, 25 bytes")
 		d.keys("r y")
-		d.see("made pending: task first", "State         pending")
+		d.see("moved to pending: task first", "State         pending")
 
 		d.keys("d")
 		d.see("This cannot be undone.")
 		d.keys("y")
-		d.see("This task is not there any more")
+		d.see("This task no longer exists")
 		if got := stateOf(t, insp, "mail", id); got != "" {
 			t.Fatalf("the task is %s, not deleted", got)
 		}
@@ -87,18 +87,18 @@ func TestActionsOnAllTasks(t *testing.T) {
 		d.keys("y")
 		d.see("deleted 3 tasks", "pending 0")
 		d.keys("right right right right R y")
-		d.see("made pending 3 tasks", "pending 3")
+		d.see("moved to pending: 3 tasks", "pending 3")
 
 		d.keys("left left left left /")
 		d.typed("state:archived")
 		d.keys("enter D")
-		d.see("no task here can match the filter")
+		d.see("the filter cannot match tasks of this queue and state")
 		d.keys("/ ctrl+u")
 		d.typed("(")
 		d.keys("enter D")
-		d.see("a term is missing here")
+		d.see("missing term")
 		if d.m.dialog != nil {
-			t.Error("all tasks would be deleted with a filter that is wrong")
+			t.Error("an invalid filter opens the dialog for all tasks")
 		}
 		d.keys("/ ctrl+u")
 		d.typed(`"A:X" OR id:none`)
@@ -127,14 +127,14 @@ func TestPauseAndEnqueue(t *testing.T) {
 		d.keys("e")
 		d.see("Enqueue a task", "▸ Type")
 		d.keys("enter")
-		d.see("the task needs a type")
+		d.see("the task type is missing")
 		d.typed("report:build")
 		d.keys("tab")
 		d.typed(`{"n":1}`)
 		d.keys("tab tab")
 		d.typed("soon")
 		d.keys("enter")
-		d.see(`"soon" is no duration`)
+		d.see(`invalid duration "soon"`)
 		for range 4 {
 			d.keys("backspace")
 		}
@@ -145,12 +145,12 @@ func TestPauseAndEnqueue(t *testing.T) {
 		d.see("enqueued task", "scheduled in 1h59m")
 		tasks, err := insp.ListScheduledTasks("mail")
 		if err != nil || len(tasks) != 1 || tasks[0].Type != "report:build" || string(tasks[0].Payload) != `{"n":1}` {
-			t.Errorf("scheduled are %v, error %v", tasks, err)
+			t.Errorf("scheduled tasks: %v, error %v", tasks, err)
 		}
 	})
 }
 
-func TestCancelWhatAServerRuns(t *testing.T) {
+func TestCancelActiveTask(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r asynq.RedisClientOpt) {
 		client, insp := tools(t, r)
@@ -167,25 +167,25 @@ func TestCancelWhatAServerRuns(t *testing.T) {
 		d.keys("down c")
 		d.see("Cancel task")
 		d.keys("y")
-		d.see("asked the server to cancel")
+		d.see("sent cancellation of")
 		select {
 		case <-canceled:
 		case <-time.After(within):
 			t.Fatal("the handler was not canceled")
 		}
-		d.until("the task waits for its retry", func() bool { q := d.m.queue("default"); return q != nil && q.Retry == 1 })
+		d.until("the task is in retry", func() bool { q := d.m.queue("default"); return q != nil && q.Retry == 1 })
 		d.keys("6")
-		d.see("1 kind of 1 failed task", "context canceled")
+		d.see("1 error group · 1 failed task", "context canceled")
 		d.keys("enter")
 		d.see("Errors › report:build", "retry")
 		d.keys("enter")
 		d.see("Last error", "context canceled", "Retried       1 of 3")
 		d.keys("esc esc")
-		d.see("1 kind of")
+		d.see("1 error group")
 	})
 }
 
-func TestRunASchedulersEntry(t *testing.T) {
+func TestRunSchedulerEntry(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r asynq.RedisClientOpt) {
 		client, insp := tools(t, r)
@@ -201,7 +201,7 @@ func TestRunASchedulersEntry(t *testing.T) {
 		d.keys("5")
 		d.see("db:vacuum", "0 3 1 1 *", "low", "1 entry")
 		d.keys("enter")
-		d.see("It has enqueued nothing yet.")
+		d.see("No tasks enqueued yet.")
 		d.keys("r y")
 		d.see("enqueued task", "ENQUEUED", "s ago)")
 		if q, err := insp.GetQueueInfo("low"); err != nil || q.Pending != 1 {
@@ -212,7 +212,7 @@ func TestRunASchedulersEntry(t *testing.T) {
 	})
 }
 
-func TestReadOnlyRefuses(t *testing.T) {
+func TestReadOnlyRejectsChanges(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r asynq.RedisClientOpt) {
 		client, insp := tools(t, r)
@@ -228,7 +228,7 @@ func TestReadOnlyRefuses(t *testing.T) {
 			for key := range verbs {
 				d.keys(key)
 				if d.m.dialog != nil || d.m.form != nil {
-					t.Fatalf("%q on page %s is not refused", key, page)
+					t.Fatalf("%q on page %s is not rejected", key, page)
 				}
 				d.see("read-only:")
 			}
@@ -238,6 +238,6 @@ func TestReadOnlyRefuses(t *testing.T) {
 			t.Errorf("the task is %q", got)
 		}
 		d.keys("?")
-		d.see("read-only: nothing can")
+		d.see("changes are disabled")
 	})
 }

@@ -1,7 +1,8 @@
-// Package dash is the dashboard of a task queue in a terminal.
+// Package dash implements the terminal dashboard.
 //
-// One poller in the background looks at Redis and hands snapshots to the model, which never waits for Redis itself: whatever becomes
-// of the connection, keys work. What a page shows is a pure function of the model, so that it can be tested as text.
+// A poller in the background reads Redis and sends snapshots to the model. The model never waits
+// for Redis, so keys work even without a connection. The screen is a pure function of the model, so
+// tests compare it as text.
 package dash
 
 import (
@@ -15,43 +16,46 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// MinRefresh is the least of Options.Refresh: what is less counts as this much.
+// MinRefresh is the minimum of Options.Refresh. Run raises shorter intervals to it.
 const MinRefresh = 250 * time.Millisecond
 
 const (
 	defaultRefresh = 8 * time.Second
-	// leaveWithin is how long Run waits for a call of Redis that is under way when the user leaves.
-	leaveWithin = 300 * time.Millisecond
+	// exitTimeout is how long Run waits for an in-flight call to Redis when the user quits.
+	exitTimeout = 300 * time.Millisecond
 )
 
-// Options of the dashboard.
+// Options configures the dashboard.
 type Options struct {
-	// Inspector that the dashboard looks at queues with. It is required, and stays the caller's to close.
+	// Inspector reads and changes queues and tasks. It is required. Run does not close it.
 	Inspector *asynq.Inspector
 
-	// Client that tasks are enqueued with. Without one, the dashboard enqueues nothing.
+	// Client enqueues tasks. If nil, the dashboard cannot enqueue tasks.
 	Client *asynq.Client
 
-	// Refresh is how often Redis is looked at; at least MinRefresh. Default 8 seconds.
+	// Refresh is the refresh interval, at least MinRefresh. The default is 8 seconds.
 	Refresh time.Duration
 
-	// ReadOnly hides all that changes something, and refuses its keys.
+	// ReadOnly hides and disables all changes.
 	ReadOnly bool
 
-	// In and Out are the terminal. Default standard input and output.
+	// In and Out are the terminal. The defaults are standard input and output.
 	In  io.Reader
 	Out io.Writer
 
-	// Logger is told when Redis fails and comes back. It must not write to the terminal. Default none.
+	// Logger logs when Redis becomes unreachable and reachable again. It must not write to the
+	// terminal. If nil, nothing is logged.
 	Logger *slog.Logger
 }
 
-// Run shows the dashboard until the user leaves it, which is no error, or ctx ends, whose cause it then returns.
+// Run shows the dashboard until the user quits or ctx ends. It returns nil if the user quits, and
+// the cause of ctx if ctx ends.
 //
-// A call of Redis that is under way then may go on for as long as the connection's timeouts allow; Run does not wait for it.
+// Run does not wait for in-flight calls to Redis, which may continue until the connection times
+// out.
 func Run(ctx context.Context, o Options) error {
 	if o.Inspector == nil {
-		return errors.New("dash: Options.Inspector is missing")
+		return errors.New("dash: Options.Inspector is required")
 	}
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
@@ -71,7 +75,7 @@ func Run(ctx context.Context, o Options) error {
 	cancel()
 	select {
 	case <-done:
-	case <-time.After(leaveWithin):
+	case <-time.After(exitTimeout):
 	}
 	switch {
 	case outer.Err() != nil:

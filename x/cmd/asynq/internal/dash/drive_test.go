@@ -12,10 +12,10 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// within bounds each wait of a test.
-const within = 20 * time.Second
+// within is the timeout of each wait in a test.
+const within = time.Minute
 
-// driver is the dashboard with its poller, and without a terminal.
+// driver runs the dashboard with its poller, without a terminal.
 type driver struct {
 	t    *testing.T
 	m    *model
@@ -49,7 +49,7 @@ func (d *driver) post(msg tea.Msg) {
 	}
 }
 
-// send hands the model a message, and runs what it wants done.
+// send passes a message to the model and runs the returned command.
 func (d *driver) send(msg tea.Msg) {
 	_, cmd := d.m.Update(msg)
 	if cmd != nil {
@@ -57,7 +57,7 @@ func (d *driver) send(msg tea.Msg) {
 	}
 }
 
-// keys presses keys, which are separated by spaces; other text is typed.
+// keys presses keys, separated by spaces.
 func (d *driver) keys(keys string) {
 	d.t.Helper()
 	for key := range strings.FieldsSeq(keys) {
@@ -91,14 +91,14 @@ func keyNamed(key string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: r, Text: key}
 }
 
-// screen is what is to be seen, without colours.
+// screen returns the screen as plain text.
 func (d *driver) screen() string { return ansi.Strip(strings.Join(d.m.screen(), "\n")) }
 
-// until lets messages come until something is so.
-func (d *driver) until(what string, so func() bool) {
+// until processes messages until the condition holds.
+func (d *driver) until(what string, condition func() bool) {
 	d.t.Helper()
 	late := time.After(within)
-	for !so() {
+	for !condition() {
 		select {
 		case msg := <-d.msgs:
 			if batch, ok := msg.(tea.BatchMsg); ok {
@@ -109,7 +109,7 @@ func (d *driver) until(what string, so func() bool) {
 			}
 			d.send(msg)
 		case <-late:
-			d.t.Fatalf("%s: not within %v; on the screen is\n%s", what, within, d.screen())
+			d.t.Fatalf("%s: not within %v; the screen is\n%s", what, within, d.screen())
 		}
 	}
 }
@@ -141,7 +141,7 @@ func (d *driver) lacks(texts ...string) {
 	})
 }
 
-// quick are options with which a test need not wait for the next look.
+// quick returns options with a short refresh interval.
 func quick(c *asynq.Client, i *asynq.Inspector) *Options {
 	return &Options{Inspector: i, Client: c, Refresh: 30 * time.Millisecond}
 }

@@ -9,48 +9,45 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
-	"github.com/asynq-go/asynq/x/filter"
 )
 
 const (
-	// tasksPerPage is how many tasks are listed at once, and how many that a filter admits.
+	// tasksPerPage is the number of tasks on a page.
 	tasksPerPage = 100
-	// scanAtMost is how many tasks a filter looks at.
-	scanAtMost = 2000
-	// memoryEvery is how often the memory of queues is estimated, from memorySamples tasks of each state.
-	memoryEvery   = time.Minute
-	memorySamples = 5
-	// queuesAtOnce is how many queues are asked for at the same time.
-	queuesAtOnce = 8
-	// eventsAtMost is how many events of a scheduler's entry are listed.
-	eventsAtMost = 100
+	// memoryInterval is how often the memory of queues is estimated, from memorySamples tasks per
+	// state.
+	memoryInterval = time.Minute
+	memorySamples  = 5
+	// maxConcurrent is the maximum number of queues that are read concurrently.
+	maxConcurrent = 8
+	// maxEvents is the maximum number of listed events of a scheduler entry.
+	maxEvents = 100
 )
 
-// base is what every page needs.
+// base is the data that every page needs.
 type base struct {
-	// at is when it was fetched, and redisAt the same moment by Redis's clock.
+	// at is when the data was fetched, and redisAt the same time by the Redis clock.
 	at, redisAt time.Time
 	queues      []queueRow
 	servers     []*asynq.ServerInfo
 }
 
-// queueRow is a queue, or why it is not known.
+// queueRow is a queue, or the error that prevented reading it.
 type queueRow struct {
 	name string
 	info *asynq.QueueInfo
 	err  error
 }
 
-// body is what one page needs. Which fields are set depends on the view.
+// body is the data of one page. The view determines which fields are set.
 type body struct {
-	tasks []*asynq.TaskInfo
-	// scanned says that not all tasks of the state were looked at.
-	scanned bool
+	tasks   []*asynq.TaskInfo
+	found   *searchResult // of a search
 	task    *asynq.TaskInfo
 	groups  []groupRow
 	entries []*asynq.SchedulerEntry
 	events  []*asynq.SchedulerEnqueueEvent
-	faults  *faults
+	errors  *errorGroups
 }
 
 type groupRow struct {
@@ -58,10 +55,10 @@ type groupRow struct {
 	*asynq.GroupInfo
 }
 
-// fetcher is one look at Redis.
+// fetcher reads the data of one poll.
 type fetcher struct {
 	ctx  context.Context
-	insp *asynq.Inspector // a view that ends with ctx
+	insp *asynq.Inspector // its calls end with ctx
 }
 
 func (f fetcher) base(memory bool) (base, error) {
@@ -83,8 +80,8 @@ func (f fetcher) base(memory bool) (base, error) {
 	return b, f.ctx.Err()
 }
 
-// queues looks at all queues in a few round trips. The memory of each is a call of its own, so several are then asked for at a time. A queue
-// that fails does not hide the others.
+// queues reads all queues in a few round trips. Memory usage takes a separate call per queue, so
+// several calls run concurrently. Queues that cannot be read have an error.
 func (f fetcher) queues(memory bool) ([]queueRow, error) {
 	found, err := f.insp.WithMemorySamples(0).QueueInfos(f.ctx)
 	if err != nil {
@@ -97,17 +94,17 @@ func (f fetcher) queues(memory bool) ([]queueRow, error) {
 	if memory {
 		f.memory(rows)
 	}
-	// A queue may go while it is asked for.
+	// A queue may be removed during the poll.
 	return slices.DeleteFunc(rows, func(r queueRow) bool { return errors.Is(r.err, asynq.ErrQueueNotFound) }), nil
 }
 
-// memory looks once more at the queues that answered, with their memory.
+// memory rereads the readable queues with their memory usage.
 func (f fetcher) memory(rows []queueRow) {
 	insp := f.insp.WithMemorySamples(memorySamples)
 	var wg sync.WaitGroup
-	for first := range min(queuesAtOnce, len(rows)) {
+	for first := range min(maxConcurrent, len(rows)) {
 		wg.Go(func() {
-			for i := first; i < len(rows); i += queuesAtOnce {
+			for i := first; i < len(rows); i += maxConcurrent {
 				if r := &rows[i]; r.err == nil {
 					r.info, r.err = insp.GetQueueInfo(r.name)
 				}
@@ -117,13 +114,13 @@ func (f fetcher) memory(rows []queueRow) {
 	wg.Wait()
 }
 
-// body fetches what a page needs; known are the errors as they were grouped last.
-func (f fetcher) body(w want, b *base, known **faults) (body, error) {
-	switch w.view {
+// body fetches the data of a page. known caches the error groups.
+func (f fetcher) body(q query, b *base, known **errorGroups) (body, error) {
+	switch q.view {
 	case viewTasks:
-		return f.tasks(w)
+		return f.tasks(q)
 	case viewTask:
-		task, err := f.insp.GetTaskInfo(w.queue, w.id)
+		task, err := f.insp.GetTaskInfo(q.queue, q.id)
 		return body{task: task}, err
 	case viewGroups:
 		return f.groups(b)
@@ -135,61 +132,64 @@ func (f fetcher) body(w want, b *base, known **faults) (body, error) {
 		if err != nil {
 			return body{}, err
 		}
-		events, err := f.insp.ListSchedulerEnqueueEvents(w.id, asynq.PageSize(eventsAtMost))
+		events, err := f.insp.ListSchedulerEnqueueEvents(q.id, asynq.PageSize(maxEvents))
 		return body{entries: entries, events: events}, err
 	case viewErrors:
-		if *known == nil || time.Since((*known).at) > faultsEvery {
-			found, err := f.faults(b)
+		if *known == nil || time.Since((*known).at) > errorInterval {
+			found, err := f.errors(b)
 			if err != nil {
 				return body{}, err
 			}
 			*known = found
 		}
-		return body{faults: *known}, nil
+		return body{errors: *known}, nil
 	default:
 		return body{}, nil
 	}
 }
 
-func (f fetcher) tasks(w want) (body, error) {
-	if w.queue == "" {
+func (f fetcher) tasks(q query) (body, error) {
+	if q.queue == "" {
 		return body{}, nil
 	}
-	if w.filter != "" {
-		return f.filtered(w)
+	if q.reverse || q.state == asynq.TaskStateAggregating && q.group == "" { // not supported by the list methods of the inspector
+		tasks, err := f.walk(q)
+		return body{tasks: tasks}, err
 	}
-	tasks, err := f.page(w, asynq.Page(w.number+1), asynq.PageSize(tasksPerPage))
+	tasks, err := f.page(q, asynq.Page(q.number+1), asynq.PageSize(tasksPerPage), asynq.NewestFirst())
 	return body{tasks: tasks}, err
 }
 
-func (f fetcher) page(w want, opts ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
-	switch w.state {
+func (f fetcher) page(q query, opts ...asynq.ListOption) ([]*asynq.TaskInfo, error) {
+	switch q.state {
 	case asynq.TaskStateActive:
-		return f.insp.ListActiveTasks(w.queue, opts...)
+		return f.insp.ListActiveTasks(q.queue, opts...)
 	case asynq.TaskStateScheduled:
-		return f.insp.ListScheduledTasks(w.queue, opts...)
+		return f.insp.ListScheduledTasks(q.queue, opts...)
 	case asynq.TaskStateRetry:
-		return f.insp.ListRetryTasks(w.queue, opts...)
+		return f.insp.ListRetryTasks(q.queue, opts...)
 	case asynq.TaskStateArchived:
-		return f.insp.ListArchivedTasks(w.queue, opts...)
+		return f.insp.ListArchivedTasks(q.queue, opts...)
 	case asynq.TaskStateCompleted:
-		return f.insp.ListCompletedTasks(w.queue, opts...)
+		return f.insp.ListCompletedTasks(q.queue, opts...)
 	case asynq.TaskStateAggregating:
-		if w.group != "" {
-			return f.insp.ListAggregatingTasks(w.queue, w.group, opts...)
-		}
-		return f.all(w)
+		return f.insp.ListAggregatingTasks(q.queue, q.group, opts...)
 	default:
-		return f.insp.ListPendingTasks(w.queue, opts...)
+		return f.insp.ListPendingTasks(q.queue, opts...)
 	}
 }
 
-// all lists tasks of all groups, which no page of the inspector has.
-func (f fetcher) all(w want) ([]*asynq.TaskInfo, error) {
+// walk lists a page of tasks with the iterator of the inspector.
+func (f fetcher) walk(q query) ([]*asynq.TaskInfo, error) {
 	var tasks []*asynq.TaskInfo
-	for task, err := range f.insp.Tasks(f.ctx, w.queue, w.state, asynq.TaskFilter{}) {
+	skip := q.number * tasksPerPage
+	for task, err := range f.insp.Tasks(f.ctx, q.queue, q.state, asynq.TaskFilter{Group: q.group, Reverse: q.reverse}) {
 		if err != nil {
 			return tasks, err
+		}
+		if skip > 0 {
+			skip--
+			continue
 		}
 		if tasks = append(tasks, task); len(tasks) == tasksPerPage {
 			break
@@ -198,34 +198,7 @@ func (f fetcher) all(w want) ([]*asynq.TaskInfo, error) {
 	return tasks, nil
 }
 
-// filtered lists the tasks that a filter admits. It looks at a bounded number of tasks.
-func (f fetcher) filtered(w want) (body, error) {
-	found, err := filter.Parse(w.filter)
-	if err != nil || !found.MayMatch(w.queue, w.state) {
-		return body{}, err
-	}
-	search := found.TaskFilter()
-	search.MaxScan = scanAtMost
-	search.Group = w.group
-	var b body
-	for task, err := range f.insp.Tasks(f.ctx, w.queue, w.state, search) {
-		switch {
-		case errors.Is(err, asynq.ErrScanLimit):
-			b.scanned = true
-			return b, nil
-		case err != nil:
-			return b, err
-		case len(b.tasks) == tasksPerPage:
-			b.scanned = true
-			return b, nil
-		default:
-			b.tasks = append(b.tasks, task)
-		}
-	}
-	return b, nil
-}
-
-// groups lists the groups of all queues that have some. One queue that fails does not hide the others.
+// groups lists the groups of all queues. It skips queues that cannot be read.
 func (f fetcher) groups(b *base) (body, error) {
 	var rows []groupRow
 	var failed []error
@@ -247,7 +220,7 @@ func (f fetcher) groups(b *base) (body, error) {
 	return body{groups: rows}, nil
 }
 
-// queueOf tells the queue that a scheduler's entry enqueues to.
+// queueOf returns the queue that a scheduler entry enqueues to.
 func queueOf(e *asynq.SchedulerEntry) string {
 	queue := "default"
 	for _, o := range e.Opts {

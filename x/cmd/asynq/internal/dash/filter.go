@@ -7,9 +7,9 @@ import (
 	"github.com/asynq-go/asynq/x/filter"
 )
 
-// narrow leaves out the rows that the filter does not admit. Its fields are the headings of the columns. While it is typed, and does not
-// make sense yet, all rows stay.
-func (l *listing) narrow(text string, typing bool) {
+// applyFilter removes the rows that do not match the filter. The fields of the filter are the
+// column headings. While the user types an incomplete filter, all rows remain.
+func (l *listing) applyFilter(text string, typing bool) {
 	f, err := filter.ParseRows(text)
 	kept := make([]row, 0, len(l.rows))
 	for _, r := range l.rows {
@@ -36,10 +36,10 @@ func (l *listing) narrow(text string, typing bool) {
 	l.rows = kept
 }
 
-// rowFields is a row as the filter takes it. A heading such as "SERVER / TASK" makes two fields.
+// rowFields returns the fields of a row. A heading such as "SERVER / TASK" yields two fields.
 func rowFields(cols []column, r row) map[string]any {
 	fields := make(map[string]any, len(cols)+1)
-	shown := []any{r.more} // words look at the texts as they are shown
+	shown := []any{r.more} // words match the displayed texts
 	for i, c := range r.cells {
 		shown = append(shown, c.text)
 		for title := range strings.SplitSeq(cols[i].title, "/") {
@@ -64,7 +64,8 @@ func fieldName(title string) string {
 	}, strings.ToLower(title)), "_")
 }
 
-// fieldValue is what a cell shows. Numbers, sizes and lengths of time stand in columns that are aligned to the right.
+// fieldValue returns the value of a cell. Numbers, sizes and durations are in right-aligned
+// columns.
 func fieldValue(text string, right bool) any {
 	if !right {
 		return text
@@ -79,7 +80,7 @@ func fieldValue(text string, right bool) any {
 		return d
 	}
 	digits := strings.ReplaceAll(text, " ", "")
-	for _, size := range []string{digits, digits + "B"} { // 1.2k stands for 1,200
+	for _, size := range []string{digits, digits + "B"} { // 1.2k means 1,200
 		if n, ok := filter.ParseSize(size); ok {
 			return n
 		}

@@ -16,8 +16,8 @@ func filterRows() listing {
 	}
 }
 
-// Rows are narrowed by what they show, in the language for tasks.
-func TestNarrow(t *testing.T) {
+// Rows are filtered by their displayed values, in the filter language of tasks.
+func TestApplyFilter(t *testing.T) {
 	t.Parallel()
 	for filter, want := range map[string]string{
 		"MAIL": "ab", "queue:mail:*": "ab", "task:mail:*": "ab", "-queue:mail:*": "c", "queue:007": "c", "queue:7": "", "pending>8": "ac", "pending:1200": "c",
@@ -25,7 +25,7 @@ func TestNarrow(t *testing.T) {
 		"1,234": "a", "1d02h": "a", "hidden": "a", `"hidden text"`: "a", "mail -paused": "a",
 	} {
 		l := filterRows()
-		l.narrow(filter, false)
+		l.applyFilter(filter, false)
 		var got string
 		for _, r := range l.rows {
 			got += r.key
@@ -34,14 +34,14 @@ func TestNarrow(t *testing.T) {
 			t.Errorf("%s leaves %q with %d hidden, want %q: %s", filter, got, l.filtered, want, l.empty)
 		}
 	}
-	for filter, want := range map[string]string{"colour:red": "use failed_ago, note, pending, queue, task", "pending>": "value is missing", "zz": "Nothing matches zz."} {
+	for filter, want := range map[string]string{"colour:red": "use failed_ago, note, pending, queue, task", "pending>": "missing value", "zz": "Nothing matches zz."} {
 		l := filterRows()
-		if l.narrow(filter, false); len(l.rows) > 0 || !strings.Contains(l.empty, want) {
-			t.Errorf("%s leaves %d rows and says %q, want %q", filter, len(l.rows), l.empty, want)
+		if l.applyFilter(filter, false); len(l.rows) > 0 || !strings.Contains(l.empty, want) {
+			t.Errorf("%s leaves %d rows and shows %q, want %q", filter, len(l.rows), l.empty, want)
 		}
 	}
 	l := filterRows()
-	if l.narrow("pending>", true); len(l.rows) != 3 || l.filtered != 0 {
-		t.Error("rows go while the filter is not complete yet")
+	if l.applyFilter("pending>", true); len(l.rows) != 3 || l.filtered != 0 {
+		t.Error("an incomplete filter hides rows while it is being typed")
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/asynq-go/asynq/x/filter"
 )
 
-// form is where a task is written that is to be enqueued.
+// form is the form for a new task.
 type form struct {
 	fields []field
 	focus  int
@@ -39,10 +39,11 @@ const (
 	payloadLimit = 1 << 16
 )
 
-// startForm opens the form, filled with what is selected: its queue and, if it is a task, its type and payload.
+// startForm opens the form, filled with the queue of the selected item and, if it is a task, its
+// type and payload.
 func (m *model) startForm() tea.Cmd {
 	if m.client == nil {
-		m.say("there is no client to enqueue with", warnTone)
+		m.showToast("enqueueing is not available", warnTone)
 		return nil
 	}
 	r := m.target()
@@ -54,7 +55,7 @@ func (m *model) startForm() tea.Cmd {
 		queue = "default"
 	}
 	data := ""
-	if r.kind == refTask && readable(r.data) && len(r.data) <= payloadLimit {
+	if r.kind == refTask && isText(r.data) && len(r.data) <= payloadLimit {
 		data = oneLine(r.data)
 	}
 	f := &form{}
@@ -62,7 +63,7 @@ func (m *model) startForm() tea.Cmd {
 		fieldType:    {"Type", "email:welcome", r.typ},
 		fieldPayload: {"Payload", `{"user":42}`, data},
 		fieldQueue:   {"Queue", "default", queue},
-		fieldIn:      {"Run in", "at once; or 90s, 10m, 2h", ""},
+		fieldIn:      {"Run in", "now; or 90s, 10m, 2h", ""},
 		fieldRetry:   {"Max retry", "25", ""},
 	} {
 		in := m.newInput(init.value)
@@ -74,13 +75,14 @@ func (m *model) startForm() tea.Cmd {
 	return f.fields[0].input.Focus()
 }
 
-// oneLine is a payload as an input can hold it; empty if it cannot.
+// oneLine returns a payload as one line for an input, or "" if that is not possible.
 func oneLine(data []byte) string {
 	if slices.ContainsFunc(data, func(c byte) bool { return c < ' ' }) {
 		if !json.Valid(data) {
 			return ""
 		}
-		// Between tokens of JSON, white space means nothing; within strings there are no control characters.
+		// White space between JSON tokens is insignificant, and strings contain no control
+		// characters.
 		return strings.Map(func(r rune) rune {
 			if r < ' ' {
 				return -1
@@ -123,12 +125,12 @@ func (f *form) focusOn(i int) tea.Cmd {
 
 func (f *form) value(i int) string { return strings.TrimSpace(f.fields[i].input.Value()) }
 
-// enqueue reads the form.
+// enqueue returns the action that the form describes.
 func (m *model) enqueue() (*action, error) {
 	f, client := m.form, m.client
 	typename, queue := f.value(fieldType), f.value(fieldQueue)
 	if typename == "" {
-		return nil, errors.New("the task needs a type")
+		return nil, errors.New("the task type is missing")
 	}
 	if queue == "" {
 		queue = "default"
@@ -137,14 +139,14 @@ func (m *model) enqueue() (*action, error) {
 	if s := f.value(fieldIn); s != "" {
 		d, ok := filter.ParseDuration(s)
 		if !ok {
-			return nil, fmt.Errorf("run in: %q is no duration; write a time like 90s, 10m, 2h or 3d", s)
+			return nil, fmt.Errorf("run in: invalid duration %q: use a form like 90s, 10m, 2h or 3d", s)
 		}
 		opts = append(opts, asynq.ProcessIn(d))
 	}
 	if s := f.value(fieldRetry); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 0 {
-			return nil, errors.New("max retry is a number from 0 on")
+			return nil, errors.New("max retry must be an integer of at least 0")
 		}
 		opts = append(opts, asynq.MaxRetry(n))
 	}

@@ -7,43 +7,31 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// hint tells what a key does.
+// hint describes a key.
 type hint struct{ key, does string }
 
-// hints are what keys do on the page, the most useful first.
+// hints returns the keys of the page and the selected item, most important first. It omits keys
+// that the state of the item does not allow.
 func (m *model) hints() []hint {
-	var all, acts []hint
 	p := m.page()
-	switch p.view {
-	case viewQueues:
-		all = []hint{{"enter", "tasks"}}
-		acts = []hint{{"p", "pause/resume"}, {"e", "enqueue"}}
-	case viewTasks:
-		all = []hint{{"←→", "state"}, {"[ ]", "queue"}, {"enter", "open"}}
-		acts = []hint{{"r", "run"}, {"a", "archive"}, {"d", "delete"}, {"c", "cancel"}, {"R A D", "all"}, {"e", "enqueue"}}
-	case viewTask:
-		all = []hint{{"esc", "back"}, {"↑↓", "scroll"}, {"v", "JSON/text/hex"}}
-		acts = []hint{{"r", "run"}, {"a", "archive"}, {"d", "delete"}, {"c", "cancel"}, {"e", "enqueue alike"}}
-	case viewGroups:
-		all = []hint{{"enter", "tasks"}}
-		acts = []hint{{"e", "enqueue"}}
-	case viewServers:
-		all = []hint{{"enter", "task"}}
-		acts = []hint{{"c", "cancel"}}
-	case viewSchedulers:
-		all = []hint{{"enter", "history"}}
-		acts = []hint{{"r", "run now"}}
-	case viewEntry:
-		all = []hint{{"esc", "back"}, {"enter", "task"}}
-		acts = []hint{{"r", "run now"}}
-	case viewErrors:
-		all = []hint{{"enter", "tasks"}}
-	case viewError:
-		all = []hint{{"esc", "back"}, {"enter", "task"}}
-		acts = []hint{{"r", "run"}, {"a", "archive"}, {"d", "delete"}}
+	var all []hint
+	if p.view == viewTask || p.view == viewEntry || p.view == viewError {
+		all = append(all, hint{"esc", "back"})
 	}
-	if !m.readOnly {
-		all = append(all, acts...)
+	if r, ok := m.selected(); ok && opens[r.ref.kind] != "" {
+		all = append(all, hint{"enter", opens[r.ref.kind]})
+	}
+	all = append(all, m.actionHints()...)
+	switch p.view {
+	case viewTask:
+		all = append(all, hint{"v", "JSON/text/hex"}, hint{"↑↓", "scroll"})
+	case viewTasks:
+		all = append(all, hint{"←→", "state"})
+		all = append(all, m.allHints()...)
+		all = append(all, hint{"[ ]", "queue"})
+	}
+	if !m.readOnly && (p.view == viewQueues || p.view == viewTasks || p.view == viewTask || p.view == viewGroups) {
+		all = append(all, hint{"e", "enqueue"})
 	}
 	if !m.shown.isDoc {
 		all = append(all, hint{"/", "filter"})
@@ -51,19 +39,64 @@ func (m *model) hints() []hint {
 	return append(all, hint{"q", "quit"})
 }
 
+// opens describes what enter opens, by the kind of the selected item.
+var opens = map[refKind]string{refQueue: "tasks", refGroup: "tasks", refTask: "open", refEntry: "history", refError: "tasks"}
+
+// actionHints returns the actions on the selected item.
+func (m *model) actionHints() []hint {
+	if m.readOnly {
+		return nil
+	}
+	var all []hint
+	target := m.target()
+	for _, key := range []string{"r", "c", "p", "a", "d"} {
+		a, err := m.action(key, &target)
+		if a == nil || err != nil {
+			continue
+		}
+		does := verbs[key]
+		switch {
+		case key == "p" && target.paused:
+			does = "resume"
+		case target.kind == refEntry:
+			does = "run now"
+		}
+		all = append(all, hint{key, does})
+	}
+	return all
+}
+
+// allHints returns the actions on all listed tasks as one hint.
+func (m *model) allHints() []hint {
+	if m.readOnly || len(m.shown.rows) == 0 {
+		return nil
+	}
+	var keys []string
+	for _, key := range []string{"R", "A", "D"} {
+		if a, err := m.actionAll(key); a != nil && err == nil {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	return []hint{{strings.Join(keys, " "), "all"}}
+}
+
 func (m *model) helpBox() []string {
 	keys := []hint{
-		{"1 … 6, tab", "turn to a page"},
+		{"1 … 6, tab", "switch tabs"},
 		{"↑ ↓  j k", "move"},
-		{"PgUp PgDn  g G", "move far"},
+		{"PgUp PgDn  g G", "page, top, bottom"},
 		{"enter", "open"},
 		{"esc", "back"},
 		{"/", "filter"},
-		{"← →", "other state"},
-		{"[ ]", "other queue"},
-		{"< >", "other page of tasks"},
+		{"← →", "previous, next state"},
+		{"[ ]", "previous, next queue"},
+		{"< >", "previous, next page"},
+		{"o", "reverse the order"},
 		{"v", "JSON, text or hex"},
-		{"ctrl+r", "look again now"},
+		{"ctrl+r", "refresh now"},
 		{"q", "quit"},
 	}
 	acts := []hint{
@@ -76,12 +109,12 @@ func (m *model) helpBox() []string {
 		{"R A D", "run, archive, delete all"},
 	}
 	if m.readOnly {
-		acts = []hint{{"", "read-only: nothing can"}, {"", "be changed from here"}}
+		acts = []hint{{"", "read-only mode:"}, {"", "changes are disabled"}}
 	}
 	left := m.column(keys, 14)
 	right := m.column(acts, 6)
 	right = append(right, "", m.theme.paint(strongTone, "Filter"),
-		"words, and for tasks", "type:email:*  error:text", "payload:user=42  age>10m", "for rows  pending>3 -note:ok")
+		"a word matches any field", "tasks  type:email:* error:text", "       payload:user=42 age>10m", "rows   pending>3 -note:ok")
 	lines := []string{m.theme.paint(strongTone, "Keys")}
 	if m.width >= 74 {
 		for i := range max(len(left), len(right)) {
@@ -97,7 +130,7 @@ func (m *model) helpBox() []string {
 	} else {
 		lines = append(append(lines, left...), right...)
 	}
-	return append(lines, "", m.theme.paint(dimTone, "any key closes this"))
+	return append(lines, "", m.theme.paint(dimTone, "press any key to close"))
 }
 
 func (m *model) column(hints []hint, w int) []string {
@@ -112,7 +145,7 @@ func (m *model) column(hints []hint, w int) []string {
 	return lines
 }
 
-// boxWidth is how wide a box over the page may be.
+// boxWidth returns the maximum width of a box.
 func (m *model) boxWidth() int { return max(10, min(76, m.width-2)) }
 
 func (m *model) dialogBox() []string {
@@ -121,7 +154,12 @@ func (m *model) dialogBox() []string {
 	for i := range lines {
 		lines[i] = m.theme.paint(strongTone, lines[i])
 	}
-	if d.risky {
+	if d.warning != "" {
+		for _, part := range wrapWords(d.warning, w) {
+			lines = append(lines, m.theme.paint(badTone, part))
+		}
+	}
+	if d.risky || d.warning != "" {
 		lines = append(lines, m.theme.paint(badTone, "This cannot be undone."))
 	}
 	return append(lines, "", m.theme.paint(accentTone, "y")+" yes   "+m.theme.paint(accentTone, "n")+" no")
@@ -137,17 +175,17 @@ func (m *model) formBox() []string {
 		} else {
 			label = "  " + label
 		}
-		lines = append(lines, label+" "+fd.input.View())
+		lines = append(lines, label+" "+inputView(&fd.input))
 	}
-	note := m.theme.paint(accentTone, "enter") + " go on   " + m.theme.paint(accentTone, "tab") + " next   " +
-		m.theme.paint(accentTone, "esc") + " leave"
+	note := m.theme.paint(accentTone, "enter") + " continue   " + m.theme.paint(accentTone, "tab") + " next field   " +
+		m.theme.paint(accentTone, "esc") + " cancel"
 	if f.err != "" {
 		note = m.theme.paint(badTone, clean(f.err))
 	}
 	return append(lines, "", note)
 }
 
-// overlay puts a box in the middle of a screen, which recedes.
+// overlay draws a box in the middle of the dimmed screen.
 func (m *model) overlay(lines, content []string) []string {
 	inner := min(m.boxWidth()-4, max(24, widest(content)))
 	if m.form != nil && !m.help {

@@ -10,7 +10,7 @@ import (
 
 const filterLimit = 300
 
-// press does what a key says.
+// press handles a key.
 func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	key := k.String()
 	m.toast = cell{}
@@ -40,20 +40,22 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	case "esc", "backspace":
 		m.back()
 	case "ctrl+r", "f5":
-		m.watcher.poke()
+		m.source.refreshNow()
+	case "o":
+		m.reverse()
 	case "v":
 		m.mode = (m.mode + 1) % modes
 	case "enter":
 		m.open()
 	default:
-		return m.act(key)
+		return m.requestAction(key)
 	}
 	return nil
 }
 
-// navigate does what moves the cursor or turns to another page.
+// navigate handles the keys that move the cursor or switch pages. It returns false for other keys.
 func (m *model) navigate(key string) bool {
-	at, screen := m.at(), max(1, m.shown.room(m.bodyHeight())-1)
+	at, screen := m.at(), max(1, m.shown.visible(m.bodyHeight())-1)
 	switch key {
 	case "up", "k":
 		m.move(at - 1)
@@ -68,23 +70,23 @@ func (m *model) navigate(key string) bool {
 	case "end", "G":
 		m.move(max(len(m.shown.rows), len(m.shown.doc)) - 1)
 	case "tab":
-		m.turn((m.tab + 1) % tabs)
+		m.switchTab((m.tab + 1) % tabs)
 	case "shift+tab":
-		m.turn((m.tab + tabs - 1) % tabs)
+		m.switchTab((m.tab + tabs - 1) % tabs)
 	case "1", "2", "3", "4", "5", "6":
-		m.turn(view(key[0] - '1'))
+		m.switchTab(view(key[0] - '1'))
 	case "left", "h", "right", "l", "[", "]", "<", ">":
-		m.turnTasks(key)
+		m.switchTasks(key)
 	default:
 		return false
 	}
 	return true
 }
 
-func (m *model) turn(v view) { m.tab, m.stack = v, nil }
+func (m *model) switchTab(v view) { m.tab, m.stack = v, nil }
 
-// turnTasks turns to another state, queue or page of tasks.
-func (m *model) turnTasks(key string) {
+// switchTasks switches to another state, queue or page of tasks.
+func (m *model) switchTasks(key string) {
 	p := m.page()
 	if p.view != viewTasks {
 		return
@@ -111,7 +113,8 @@ func (m *model) turnTasks(key string) {
 	}
 }
 
-// step is the element after or before another one, around the end; the first one if that is not there.
+// step returns the element by positions after from, wrapping around, or the first element if from
+// is missing.
 func step[T comparable](all []T, from T, by int) T {
 	for i, v := range all {
 		if v == from {
@@ -135,14 +138,15 @@ func (m *model) queueNames() []string {
 	return names
 }
 
-// listTasks has the page of tasks show others.
+// listTasks shows the tasks of a queue and state on the task page.
 func (m *model) listTasks(queue string, state asynq.TaskState, group string) {
 	p := &m.pages[viewTasks]
 	p.queue, p.state, p.group, p.number = queue, state, group, 0
 	p.key, p.row, p.top = "", 0, 0
 }
 
-// listQueue has the page of tasks show a queue, in the state that it showed last, or the first one in which there are tasks.
+// listQueue shows a queue on the task page, in the current state or, if it has no such tasks, in
+// the first state with tasks.
 func (m *model) listQueue(queue string) {
 	state := m.pages[viewTasks].state
 	if q := m.queue(queue); q != nil && count(q, state) == 0 {
@@ -156,7 +160,7 @@ func (m *model) listQueue(queue string) {
 	m.listTasks(queue, state, "")
 }
 
-// open shows more of what the cursor is on.
+// open opens the selected row.
 func (m *model) open() {
 	r, ok := m.selected()
 	if !ok {
@@ -164,43 +168,54 @@ func (m *model) open() {
 	}
 	switch r.ref.kind {
 	case refQueue:
-		m.turn(viewTasks)
+		m.switchTab(viewTasks)
 		m.pages[viewTasks].filter = ""
 		m.listQueue(r.ref.queue)
 	case refGroup:
-		m.turn(viewTasks)
+		m.switchTab(viewTasks)
 		m.pages[viewTasks].filter = ""
 		m.listTasks(r.ref.queue, asynq.TaskStateAggregating, r.ref.group)
 	case refTask:
 		m.push(page{view: viewTask, queue: r.ref.queue, id: r.ref.id})
 	case refEntry:
 		m.push(page{view: viewEntry, id: r.ref.id})
-	case refFault:
+	case refError:
 		m.push(page{view: viewError, id: r.ref.id})
 	}
 }
 
 func (m *model) push(p page) { m.stack = append(m.stack, p) }
 
-// back closes what was opened last, or takes the filter away.
+// back stops the search, clears the filter, or closes the page, whichever comes first.
 func (m *model) back() {
 	p := m.page()
+	b, _, _ := m.body()
 	switch {
+	case b.found != nil && b.found.running:
+		m.source.stopSearch()
 	case p.filter != "":
 		m.setFilter("")
 	case len(m.stack) > 0:
 		m.stack = m.stack[:len(m.stack)-1]
 	case p.view == viewTasks && p.group != "":
-		m.turn(viewGroups)
+		m.switchTab(viewGroups)
 	case p.view != viewQueues:
-		m.turn(viewQueues)
+		m.switchTab(viewQueues)
 	}
 }
 
-// setFilter filters the page anew, from the first one on.
+// setFilter sets the filter and returns to the first page.
 func (m *model) setFilter(text string) {
 	p := m.page()
 	p.filter, p.number = text, 0
+}
+
+// reverse reverses the order of tasks.
+func (m *model) reverse() {
+	if p := m.page(); p.view == viewTasks {
+		p.reverse, p.number = !p.reverse, 0
+		m.move(0)
+	}
 }
 
 func (m *model) startFilter() tea.Cmd {
@@ -215,7 +230,8 @@ func (m *model) startFilter() tea.Cmd {
 	return in.Focus()
 }
 
-// pressFilter edits the filter. Rows that are on the screen are filtered while it is typed, tasks in Redis when it is ready.
+// pressFilter edits the filter. Rows on the screen are filtered while the user types, tasks in
+// Redis when the user presses enter.
 func (m *model) pressFilter(k tea.KeyPressMsg, key string) tea.Cmd {
 	live := m.page().view != viewTasks
 	switch key {
@@ -235,7 +251,7 @@ func (m *model) pressFilter(k tea.KeyPressMsg, key string) tea.Cmd {
 	return cmd
 }
 
-// toInput hands a message to the input that has the cursor, if one has.
+// toInput passes a message to the focused input, if any.
 func (m *model) toInput(msg tea.Msg) tea.Cmd {
 	in := m.input
 	if m.form != nil {

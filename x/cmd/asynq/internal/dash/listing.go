@@ -6,31 +6,31 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// listing is what a page shows: lines above, and below them a table or a document that scrolls.
+// listing is the content of a page: fixed lines, and below them a table or a document that scrolls.
 type listing struct {
-	// crumb says where one is, info how much there is of it.
+	// crumb names the page, info describes the amount of data.
 	crumb, info string
 	head        []string
 	cols        []column
 	rows        []row
 	cursor      int
-	// empty is told where there are no rows.
+	// empty is the text shown if there are no rows.
 	empty string
 	doc   []string
 	isDoc bool
-	// filtered is how many rows the filter has left out.
+	// filtered is the number of rows hidden by the filter.
 	filtered int
 }
 
-// room is how many rows, or lines of a document, are on the screen at once.
-func (l *listing) room(h int) int {
+// visible returns how many rows, or lines of a document, fit on the screen.
+func (l *listing) visible(h int) int {
 	if l.isDoc {
 		return max(0, h)
 	}
 	return max(0, h-len(l.head)-1)
 }
 
-// listing computes what the page shows.
+// listing computes the content of the page.
 func (m *model) listing() listing {
 	p := m.page()
 	var l listing
@@ -50,17 +50,17 @@ func (m *model) listing() listing {
 	case viewEntry:
 		l = m.showEntry()
 	case viewErrors:
-		l = m.listFaults()
+		l = m.listErrors()
 	case viewError:
-		l = m.showFault()
+		l = m.showError()
 	}
 	if m.snap == nil {
 		l.rows, l.empty = nil, "Connecting …"
 	}
 	if p.filter != "" && p.view != viewTasks && !l.isDoc {
-		l.narrow(p.filter, m.input != nil)
+		l.applyFilter(p.filter, m.input != nil)
 	}
-	// There must be room for a row or two.
+	// Leave space for at least two rows.
 	if most := m.bodyHeight() - 3; len(l.head) > most {
 		l.head = l.head[:max(0, most)]
 	}
@@ -83,7 +83,7 @@ func (l *listing) draw(th *theme, top, w, h int) []string {
 	return append(lines, table(th, l.cols, l.rows, l.cursor, top, w, h-len(l.head))...)
 }
 
-// fit brings lines to a size: each as wide as the screen at most, and as many as it is high.
+// fit truncates or pads lines to h lines of at most w cells.
 func fit(lines []string, w, h int) []string {
 	if len(lines) > h {
 		lines = lines[:max(0, h)]
@@ -99,7 +99,7 @@ func fit(lines []string, w, h int) []string {
 	return lines
 }
 
-// spread puts two texts at the two ends of a line, the left one cut where there is no room.
+// spread places two texts at the ends of a line. It truncates the left one if needed.
 func spread(left, right string, w int) string {
 	lw, rw := ansi.StringWidth(left), ansi.StringWidth(right)
 	if rw+1 >= w {

@@ -12,7 +12,7 @@ type noLog struct{}
 
 func (noLog) Printf(context.Context, string, ...any) {}
 
-// What go-redis has to say comes back as an error as well.
+// TestMain disables the log of go-redis, which also returns its messages as errors.
 func TestMain(m *testing.M) {
 	redis.SetLogger(noLog{})
 	os.Exit(m.Run())

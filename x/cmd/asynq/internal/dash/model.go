@@ -10,28 +10,29 @@ import (
 )
 
 const (
-	// toastFor is how long the outcome of an action stays on the screen.
-	toastFor = 6 * time.Second
-	// slowAfter is how long a look at Redis may take before the screen tells.
+	// toastDuration is how long the outcome of an action stays on the screen.
+	toastDuration = 6 * time.Second
+	// slowAfter is how long a poll may take before the screen shows a warning.
 	slowAfter = 2 * time.Second
 )
 
-// watcher is the poller as the model knows it. Its methods never wait.
-type watcher interface {
-	look(want)
-	poke()
+// source is the interface of the poller that the model uses. Its methods do not block.
+type source interface {
+	setQuery(query)
+	refreshNow()
+	stopSearch()
 }
 
 type tickMsg time.Time
 
-// model is all that the screen shows. Only Update changes it.
+// model is the state of the dashboard. Only Update changes it.
 type model struct {
-	ctx      context.Context // for commands, to which Bubble Tea hands none
+	ctx      context.Context // for commands: Bubble Tea passes them no context
 	insp     *asynq.Inspector
 	client   *asynq.Client
 	refresh  time.Duration
 	readOnly bool
-	watcher  watcher
+	source   source
 	clock    func() time.Time
 	zone     *time.Location
 
@@ -42,36 +43,36 @@ type model struct {
 
 	tab   view
 	pages [tabs]page
-	stack []page // what was opened from the tab, the last on top
-	sent  want
+	stack []page // pages opened from the tab, the last one on top
+	sent  query
 	shown listing
 	mode  payloadMode
 
-	snap    *snapshot // the last one; nil until there is one
+	snap    *snapshot // the latest one; nil before the first poll
 	history history
-	polling time.Time // when the look began that is under way; zero if none is
-	err     error     // why the last look failed
+	polling time.Time // start of the poll in flight; zero if there is none
+	err     error     // error of the last poll
 
 	help   bool
 	dialog *dialog
 	form   *form
-	input  *textinput.Model // the filter while it is typed
-	before string           // the filter before
+	input  *textinput.Model // the filter being typed
+	before string           // the previous filter
 
 	toast      cell
 	toastUntil time.Time
-	busy       int // actions under way
+	busy       int // actions in flight
 }
 
-func newModel(ctx context.Context, o *Options, w watcher) *model {
+func newModel(ctx context.Context, o *Options, s source) *model {
 	m := &model{
 		ctx: ctx, insp: o.Inspector, client: o.Client, refresh: refreshOf(*o), readOnly: o.ReadOnly,
-		watcher: w, clock: time.Now, zone: time.Local, dark: true, theme: newTheme(true),
+		source: s, clock: time.Now, zone: time.Local, dark: true, theme: newTheme(true),
 	}
 	for v := range tabs {
 		m.pages[v] = page{view: v, state: asynq.TaskStatePending}
 	}
-	m.arrange()
+	m.updateListing()
 	return m
 }
 
@@ -97,19 +98,21 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case failedMsg:
 		m.polling, m.err = time.Time{}, msg.err
 	case snapshot:
-		m.take(&msg)
+		m.setSnapshot(&msg)
+	case preparedMsg:
+		m.actionPrepared(msg)
 	case doneMsg:
-		m.done(msg)
+		m.actionDone(msg)
 	case tea.KeyPressMsg:
 		cmd = m.press(msg)
-	default: // pastes, and what makes the cursor of an input blink
+	default: // pastes and cursor blinks of inputs
 		cmd = m.toInput(msg)
 	}
-	m.arrange()
+	m.updateListing()
 	return m, cmd
 }
 
-func (m *model) take(s *snapshot) {
+func (m *model) setSnapshot(s *snapshot) {
 	m.polling, m.err = time.Time{}, nil
 	if m.snap == nil || s.at.After(m.snap.at) {
 		m.history.add(&s.base, m.refresh)
@@ -120,7 +123,7 @@ func (m *model) take(s *snapshot) {
 	}
 }
 
-// page is what is on the screen.
+// page returns the page on the screen.
 func (m *model) page() *page {
 	if n := len(m.stack); n > 0 {
 		return &m.stack[n-1]
@@ -128,20 +131,22 @@ func (m *model) page() *page {
 	return &m.pages[m.tab]
 }
 
-// body is what is known for the page on the screen, and why there is nothing; ok says that something was fetched for it.
+// body returns the data of the page on the screen, or the error that prevented reading it. ok
+// reports whether the data of this page has been fetched.
 func (m *model) body() (b *body, ok bool, err error) {
-	if m.snap == nil || m.snap.want != m.page().want() {
+	if m.snap == nil || m.snap.query != m.page().query() {
 		return &body{}, false, nil
 	}
 	return &m.snap.body, true, m.snap.err
 }
 
-// arrange computes what is to be seen from all that is known, asks the poller for what is missing, and keeps the cursor on its row.
-func (m *model) arrange() {
+// updateListing computes the visible rows from the latest snapshot, requests missing data from the
+// poller, and keeps the cursor on its row.
+func (m *model) updateListing() {
 	p := m.page()
-	if w := p.want(); w != m.sent || m.snap == nil {
-		m.sent = w
-		m.watcher.look(w)
+	if q := p.query(); q != m.sent || m.snap == nil {
+		m.sent = q
+		m.source.setQuery(q)
 	}
 	m.shown = m.listing()
 	l := &m.shown
@@ -150,14 +155,14 @@ func (m *model) arrange() {
 		return
 	}
 	l.cursor = p.locate(l.rows)
-	// Where the row has gone that the cursor was on, it stays with the one that took its place.
+	// If the row of the cursor is gone, the cursor moves to the row in its place.
 	if len(l.rows) > 0 && p.key != "" {
 		p.row, p.key = l.cursor, l.rows[l.cursor].key
 	}
-	p.top = window(p.top, l.cursor, len(l.rows), l.room(m.bodyHeight()))
+	p.top = window(p.top, l.cursor, len(l.rows), l.visible(m.bodyHeight()))
 }
 
-// locate finds the row that the cursor is on.
+// locate returns the index of the row with the cursor.
 func (p *page) locate(rows []row) int {
 	if p.key != "" && (p.row >= len(rows) || p.row < 0 || rows[p.row].key != p.key) {
 		for i, r := range rows {
@@ -170,7 +175,7 @@ func (p *page) locate(rows []row) int {
 	return min(max(0, p.row), max(0, len(rows)-1))
 }
 
-// window moves the first row on the screen as little as shows the cursor, and leaves no room empty.
+// window scrolls the first visible row as little as needed to show the cursor, without blank lines.
 func window(top, cursor, n, h int) int {
 	h = max(1, h)
 	if cursor < top {
@@ -182,7 +187,8 @@ func window(top, cursor, n, h int) int {
 	return min(max(0, top), max(0, n-h))
 }
 
-// move puts the cursor on a row, and has it stay with that; on the first one it stays at the top, whatever comes there.
+// move moves the cursor to a row. The cursor then follows this row, except that it stays at the top
+// if it is on the first row.
 func (m *model) move(to int) {
 	p, l := m.page(), &m.shown
 	if l.isDoc {
@@ -196,7 +202,7 @@ func (m *model) move(to int) {
 	}
 }
 
-// at is where the cursor or, in a document, the top of the screen is.
+// at returns the position of the cursor or, in a document, of the top of the screen.
 func (m *model) at() int {
 	if m.shown.isDoc {
 		return m.page().top
@@ -204,7 +210,7 @@ func (m *model) at() int {
 	return m.shown.cursor
 }
 
-// selected is the row that the cursor is on.
+// selected returns the row with the cursor.
 func (m *model) selected() (row, bool) {
 	l := &m.shown
 	if l.isDoc || l.cursor >= len(l.rows) {
@@ -213,7 +219,7 @@ func (m *model) selected() (row, bool) {
 	return l.rows[l.cursor], true
 }
 
-// now is the time by the clock of Redis, as far as that is known.
+// now returns the time of the Redis clock, or the local time before the first snapshot.
 func (m *model) now() time.Time {
 	if m.snap == nil {
 		return m.clock()
@@ -221,11 +227,11 @@ func (m *model) now() time.Time {
 	return m.snap.redisAt.Add(m.clock().Sub(m.snap.at))
 }
 
-func (m *model) say(text string, t tone) {
-	m.toast, m.toastUntil = toned(cleanLine(text), t), m.clock().Add(toastFor)
+func (m *model) showToast(text string, t tone) {
+	m.toast, m.toastUntil = toned(cleanLine(text), t), m.clock().Add(toastDuration)
 }
 
-// queue tells what is known of a queue; nil if nothing.
+// queue returns the info of a queue from the latest snapshot, or nil.
 func (m *model) queue(name string) *asynq.QueueInfo {
 	if m.snap == nil {
 		return nil

@@ -12,7 +12,7 @@ const (
 	viewServers
 	viewSchedulers
 	viewErrors
-	tabs // the views from here on are opened from another one
+	tabs // the following views are opened from other views
 
 	viewTask = tabs + iota
 	viewEntry
@@ -21,27 +21,30 @@ const (
 
 var tabNames = [tabs]string{"Queues", "Tasks", "Groups", "Servers", "Schedulers", "Errors"}
 
-// page is a view of something, with what the user did to it.
+// page is a view with its subject and its UI state.
 type page struct {
 	view  view
 	queue string
 	state asynq.TaskState
 	group string
-	// id of the task or the scheduler's entry, or the key of the error group.
+	// id is the ID of the task or the scheduler entry, or the key of the error group.
 	id string
-	// number of the page in a list of tasks, from 0 on.
+	// number is the page number in a list of tasks, starting at 0.
 	number int
 	filter string
+	// reverse lists tasks in the opposite order.
+	reverse bool
 
-	// key and row are where the cursor is: on the row with the key as long as there is one, else on that number.
+	// key and row are the position of the cursor: the row with the key if it exists, otherwise the
+	// row with this index.
 	key string
 	row int
-	// top is the first row or line that is shown.
+	// top is the first visible row or line.
 	top int
 }
 
-// want is what of Redis a page needs.
-type want struct {
+// query describes the data that a page needs.
+type query struct {
 	view   view
 	queue  string
 	state  asynq.TaskState
@@ -49,20 +52,22 @@ type want struct {
 	id     string
 	number int
 	filter string
+
+	reverse bool // of tasks
 }
 
-func (p *page) want() want {
-	w := want{view: p.view, queue: p.queue, state: p.state, group: p.group, id: p.id, number: p.number}
+func (p *page) query() query {
+	q := query{view: p.view, queue: p.queue, state: p.state, group: p.group, id: p.id, number: p.number}
 	switch p.view {
 	case viewTasks:
-		w.filter = p.filter // others are filtered on the screen
+		q.filter, q.reverse = p.filter, p.reverse // other views are filtered on the screen
 	case viewError:
-		w.view, w.id = viewErrors, ""
+		q.view, q.id = viewErrors, ""
 	}
-	return w
+	return q
 }
 
-// states are the states of tasks in the order of the screen.
+// states are the task states in display order.
 var states = []asynq.TaskState{
 	asynq.TaskStatePending, asynq.TaskStateActive, asynq.TaskStateScheduled, asynq.TaskStateRetry, asynq.TaskStateArchived,
 	asynq.TaskStateCompleted, asynq.TaskStateAggregating,

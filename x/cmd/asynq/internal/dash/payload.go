@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// payloadMode is how bytes are shown.
+// payloadMode is how to display bytes.
 type payloadMode int
 
 const (
@@ -20,22 +20,23 @@ const (
 	modes
 )
 
-// payloadAtMost is how many bytes of a payload or result are shown.
-const payloadAtMost = 64 << 10
+// maxPayload is the maximum number of displayed bytes of a payload or result.
+const maxPayload = 64 << 10
 
-// payload renders bytes in lines of a width, and names the form. Numbers in JSON stay as they were written.
+// payload renders bytes in lines of width w, and returns the name of the format. JSON numbers
+// remain unchanged.
 func payload(data []byte, mode payloadMode, w int) (lines []string, form string) {
 	cut := 0
 	shown := data
-	if len(shown) > payloadAtMost {
-		cut = len(shown) - payloadAtMost
-		shown = shown[:payloadAtMost]
+	if len(shown) > maxPayload {
+		cut = len(shown) - maxPayload
+		shown = shown[:maxPayload]
 	}
 	switch {
 	case len(data) == 0:
 		return []string{"(empty)"}, "empty"
-	case mode == modeHex || mode == modeAuto && !readable(data):
-		lines, form = dump(shown, w), "hex"
+	case mode == modeHex || mode == modeAuto && !isText(data):
+		lines, form = hexDump(shown, w), "hex"
 	case mode == modeAuto && cut == 0 && json.Valid(data):
 		lines, form = prettyJSON(data, w), "JSON"
 	default:
@@ -47,9 +48,10 @@ func payload(data []byte, mode payloadMode, w int) (lines []string, form string)
 	return lines, form
 }
 
-// readable tells whether bytes, or the beginning of many, are text: valid UTF-8 without control characters other than white space.
-func readable(data []byte) bool {
-	data = beginning(data, payloadAtMost)
+// isText reports whether data, or its first maxPayload bytes, are text: valid UTF-8 without control
+// characters other than white space.
+func isText(data []byte) bool {
+	data = prefix(data, maxPayload)
 	if !utf8.Valid(data) {
 		return false
 	}
@@ -58,16 +60,16 @@ func readable(data []byte) bool {
 	})
 }
 
-// beginning is at most so many bytes of text, without a rune that is cut in two at their end.
-func beginning(data []byte, most int) []byte {
-	if len(data) <= most {
+// prefix returns at most n bytes of data, without a truncated rune at the end.
+func prefix(data []byte, n int) []byte {
+	if len(data) <= n {
 		return data
 	}
-	data = data[:most]
-	for n := 1; n <= min(utf8.UTFMax, len(data)); n++ {
-		if last := data[len(data)-n:]; utf8.RuneStart(last[0]) {
+	data = data[:n]
+	for i := 1; i <= min(utf8.UTFMax, len(data)); i++ {
+		if last := data[len(data)-i:]; utf8.RuneStart(last[0]) {
 			if !utf8.FullRune(last) {
-				return data[:len(data)-n]
+				return data[:len(data)-i]
 			}
 			break
 		}
@@ -75,7 +77,7 @@ func beginning(data []byte, most int) []byte {
 	return data
 }
 
-// prettyJSON indents and changes nothing else: no number is read, no key is moved.
+// prettyJSON indents JSON. It changes neither numbers nor the order of keys.
 func prettyJSON(data []byte, w int) []string {
 	var b bytes.Buffer
 	if err := json.Indent(&b, data, "", "  "); err != nil {
@@ -92,8 +94,9 @@ func textLines(s string, w int) []string {
 	return lines
 }
 
-// dump writes bytes as offset, hex and ASCII; 16 a line where that fits, else 8 or 4.
-func dump(data []byte, w int) []string {
+// hexDump formats bytes as offset, hex and ASCII, with 16, 8 or 4 bytes per line as the width
+// allows.
+func hexDump(data []byte, w int) []string {
 	per := 16
 	for per > 4 && 10+per*3+2+per > w {
 		per /= 2

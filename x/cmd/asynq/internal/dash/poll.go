@@ -12,31 +12,32 @@ import (
 )
 
 const (
-	// pollWithin bounds one look at Redis.
-	pollWithin = 10 * time.Second
-	// retryEvery is the most that is waited after a failure, and before the second look, which the first rates come from.
-	retryEvery = 2 * time.Second
+	// pollTimeout is the timeout of one poll.
+	pollTimeout = 10 * time.Second
+	// maxRetryDelay is the maximum delay after a failed poll, and before the second poll, which
+	// yields the first rates.
+	maxRetryDelay = 2 * time.Second
 )
 
-// snapshot is what one look at Redis found.
+// snapshot is the result of one poll.
 type snapshot struct {
 	base
-	want want
-	body body
-	// err is why body is empty.
+	query query
+	body  body
+	// err is the error that prevented reading body.
 	err error
 }
 
-// errInterrupted says that something else is wanted meanwhile.
+// errInterrupted means that the page changed during the poll.
 var errInterrupted = errors.New("interrupted")
 
-// pollingMsg tells that a look at Redis begins.
+// pollingMsg reports the start of a poll.
 type pollingMsg struct{ at time.Time }
 
-// failedMsg tells that a look at Redis failed.
+// failedMsg reports a failed poll.
 type failedMsg struct{ err error }
 
-// poller looks at Redis, now and then and whenever it is asked for something else.
+// poller reads Redis at the refresh interval, and whenever the query changes.
 type poller struct {
 	insp    *asynq.Inspector
 	refresh time.Duration
@@ -44,17 +45,21 @@ type poller struct {
 	send    func(tea.Msg)
 	wake    chan struct{}
 
-	mu     sync.Mutex
-	want   want
-	fresh  bool               // whatever is known is to be looked at anew
-	cancel context.CancelFunc // of the look that is under way
+	mu      sync.Mutex
+	query   query
+	refetch bool               // refetch everything, including cached data
+	stop    bool               // stop the search
+	cancel  context.CancelFunc // cancels the poll in flight
 
-	// Of run only.
+	// The following fields belong to run.
 	base    base
 	memory  map[string]int64
 	memAt   time.Time
-	faults  *faults
+	errors  *errorGroups
 	failing bool
+
+	search   *search // the current one; nil if the page has no filter
+	searches sync.WaitGroup
 }
 
 func newPoller(insp *asynq.Inspector, refresh time.Duration, log *slog.Logger, send func(tea.Msg)) *poller {
@@ -64,29 +69,37 @@ func newPoller(insp *asynq.Inspector, refresh time.Duration, log *slog.Logger, s
 	return &poller{insp: insp, refresh: refresh, log: log, send: send, wake: make(chan struct{}, 1)}
 }
 
-// look has the poller fetch something else from now on. It never waits.
-func (p *poller) look(w want) {
+// setQuery changes the data that the poller fetches. It does not block.
+func (p *poller) setQuery(q query) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.want == w {
+	if p.query == q {
 		return
 	}
-	p.want = w
+	p.query = q
 	if p.cancel != nil {
 		p.cancel()
 	}
-	p.poked()
+	p.signal()
 }
 
-// poke has the poller look at everything now. It never waits.
-func (p *poller) poke() {
+// refreshNow makes the poller refetch everything now. It does not block.
+func (p *poller) refreshNow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.fresh = true
-	p.poked()
+	p.refetch = true
+	p.signal()
 }
 
-func (p *poller) poked() {
+// stopSearch stops the running search. It does not block.
+func (p *poller) stopSearch() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stop = true
+	p.signal()
+}
+
+func (p *poller) signal() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -95,10 +108,13 @@ func (p *poller) poked() {
 
 // run polls until ctx ends.
 func (p *poller) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer p.searches.Wait()
+	defer cancel()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	due := true
-	for looks := 0; ; {
+	for polls := 0; ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -107,50 +123,52 @@ func (p *poller) run(ctx context.Context) {
 		case <-p.wake:
 		}
 		p.send(pollingMsg{at: time.Now()})
-		err := p.tick(ctx, due)
+		err := p.pollOnce(ctx, due)
 		if ctx.Err() != nil {
 			return
 		}
 		if errors.Is(err, errInterrupted) {
-			continue // the wake that belongs to it is still to come
+			continue // setQuery has also sent a wake signal
 		}
 		p.report(ctx, err)
 		if due {
 			due = false
-			looks++
+			polls++
 			next := p.refresh
-			if err != nil || looks == 1 {
-				next = min(next, retryEvery)
+			if err != nil || polls == 1 {
+				next = min(next, maxRetryDelay)
 			}
 			timer.Reset(next)
 		}
 	}
 }
 
-// report logs where failing begins and ends.
+// report logs when polls start to fail and when they succeed again.
 func (p *poller) report(ctx context.Context, err error) {
 	switch {
 	case err != nil && !p.failing:
-		p.log.LogAttrs(ctx, slog.LevelError, "dash: Redis cannot be looked at", slog.Any("error", err))
+		p.log.LogAttrs(ctx, slog.LevelError, "dash: cannot read Redis", slog.Any("error", err))
 	case err == nil && p.failing:
-		p.log.LogAttrs(ctx, slog.LevelInfo, "dash: Redis answers again")
+		p.log.LogAttrs(ctx, slog.LevelInfo, "dash: Redis is reachable again")
 	}
 	p.failing = err != nil
 }
 
-// tick looks once, and sends what it finds. Unless all is due, what is known of queues and servers serves again.
-func (p *poller) tick(ctx context.Context, due bool) error {
-	ctx, cancel := context.WithTimeout(ctx, pollWithin)
+// pollOnce polls once and sends the result. If due is false, it reuses the known state of queues
+// and servers.
+func (p *poller) pollOnce(whole context.Context, due bool) error {
+	ctx, cancel := context.WithTimeout(whole, pollTimeout)
 	defer cancel()
 	p.mu.Lock()
-	w, fresh := p.want, p.fresh
-	p.fresh, p.cancel = false, cancel
+	q, refetch, stop := p.query, p.refetch, p.stop
+	p.refetch, p.stop, p.cancel = false, false, cancel
 	p.mu.Unlock()
+	p.searchFor(whole, q, due, refetch, stop)
 
-	if fresh {
-		p.faults = nil
+	if refetch {
+		p.errors = nil
 	}
-	s, err := p.fetch(ctx, w, due || fresh || p.base.at.IsZero())
+	s, err := p.fetch(ctx, q, due || refetch || p.base.at.IsZero())
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return errInterrupted
@@ -165,10 +183,10 @@ func (p *poller) tick(ctx context.Context, due bool) error {
 	return nil
 }
 
-func (p *poller) fetch(ctx context.Context, w want, due bool) (snapshot, error) {
+func (p *poller) fetch(ctx context.Context, q query, due bool) (snapshot, error) {
 	f := fetcher{ctx: ctx, insp: p.insp.WithContext(ctx)}
 	if due {
-		memory := time.Since(p.memAt) > memoryEvery
+		memory := time.Since(p.memAt) > memoryInterval
 		b, err := f.base(memory)
 		if err != nil {
 			return snapshot{}, err
@@ -176,12 +194,54 @@ func (p *poller) fetch(ctx context.Context, w want, due bool) (snapshot, error) 
 		p.remember(&b, memory)
 		p.base = b
 	}
-	s := snapshot{base: p.base, want: w}
-	s.body, s.err = f.body(w, &p.base, &p.faults)
+	s := snapshot{base: p.base, query: q}
+	if p.search != nil {
+		s.body, s.err = p.search.body()
+	} else {
+		s.body, s.err = f.body(q, &p.base, &p.errors)
+	}
 	return s, nil
 }
 
-// remember keeps the sizes of queues, which are sampled less often than the rest.
+// searchFor starts, repeats or stops the search of a page with a filter.
+func (p *poller) searchFor(ctx context.Context, q query, due, refetch, stop bool) {
+	s := p.search
+	if s != nil && (q != s.query || refetch) {
+		s.cancel()
+	}
+	if q.filter == "" || q.queue == "" {
+		p.search = nil
+		return
+	}
+	var before *search
+	if s != nil && q == s.query {
+		switch {
+		case refetch || due && s.due(p.refresh):
+			if before = s; s.running() {
+				before = s.before
+			}
+		case stop:
+			s.stop()
+			return
+		default:
+			return
+		}
+		if before != nil {
+			before.before = nil // keep only one previous search
+		}
+	}
+	p.searches.Add(1)
+	p.search = startSearch(ctx, p.insp, q, before, p.wakeUp, p.searches.Done)
+}
+
+// wakeUp makes run process new search results.
+func (p *poller) wakeUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.signal()
+}
+
+// remember caches the memory usage of queues, which is sampled less often than other data.
 func (p *poller) remember(b *base, sampled bool) {
 	if sampled {
 		p.memory, p.memAt = make(map[string]int64), b.at

@@ -15,12 +15,12 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// pressable are keys with which something is done somewhere, and others.
+// pressable are all keys with a function on some page, and others.
 var pressable = strings.Fields(`up down left right enter esc tab shift+tab home end pgup pgdown space backspace delete f1 f5
 	1 2 3 4 5 6 j k h l g G [ ] < > / ? v y y y n r a d c p e R A D q x 0 " { : é 世 🙂 ctrl+r ctrl+u ctrl+d ctrl+a ctrl+k ctrl+w`)
 
-// TestRandomKeys presses keys at random while a server, a scheduler and a client are at work, on screens of all sizes. Nothing may
-// panic, and every screen must have the size of the terminal.
+// TestRandomKeys presses random keys while a server, a scheduler and a client run, on screens of
+// all sizes. Nothing may panic, and every screen must have the size of the terminal.
 func TestRandomKeys(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r asynq.RedisClientOpt) {
@@ -38,14 +38,14 @@ func TestRandomKeys(t *testing.T) {
 		d.see("default")
 		for i := range randomKeys {
 			if i%50 == 0 {
-				d.send(tea.WindowSizeMsg{Width: pick(rnd, 0, 1, 10, 24, 40, 80, 100, 140, 260), Height: pick(rnd, 0, 1, 4, 6, 10, 24, 30, 60)})
+				d.send(tea.WindowSizeMsg{Width: choose(rnd, 0, 1, 10, 24, 40, 80, 100, 140, 260), Height: choose(rnd, 0, 1, 4, 6, 10, 24, 30, 60)})
 			}
 			if i%97 == 0 {
 				d.send(tea.PasteMsg{Content: "some text\nwith \x1b[31mescapes and " + strings.Repeat("length ", 50)})
 			}
 			if i%40 == 0 {
 				seen := d.m.snap.at
-				d.until("another look", func() bool { return d.m.snap.at.After(seen) })
+				d.until("another poll", func() bool { return d.m.snap.at.After(seen) })
 			}
 			key := pressable[rnd.IntN(len(pressable))]
 			pressed = append(pressed, key)
@@ -63,9 +63,9 @@ func TestRandomKeys(t *testing.T) {
 	})
 }
 
-func pick(rnd *rand.Rand, from ...int) int { return from[rnd.IntN(len(from))] }
+func choose(rnd *rand.Rand, from ...int) int { return from[rnd.IntN(len(from))] }
 
-// press is send, but for leaving, which the test does not want.
+// press is send without quitting.
 func (d *driver) press(msg tea.Msg) {
 	_, cmd := d.m.Update(msg)
 	if cmd == nil {
@@ -80,7 +80,8 @@ func (d *driver) press(msg tea.Msg) {
 	}()
 }
 
-// drain takes what has come meanwhile, without waiting. On a slow machine more comes while that is looked at, without an end.
+// drain processes the pending messages without blocking. It is bounded, since on a slow machine new
+// messages can arrive faster than it processes them.
 func (d *driver) drain() {
 	for range cap(d.msgs) {
 		select {
@@ -106,7 +107,7 @@ func (d *driver) checkScreen() {
 	}
 }
 
-// lively starts all that changes Redis: servers, a scheduler, and a client that enqueues until the test ends.
+// lively starts a server, a scheduler, and a client that enqueues tasks until the test ends.
 func lively(t *testing.T, r asynq.RedisConnOpt, client *asynq.Client) {
 	t.Helper()
 	start(t, r, func(_ context.Context, task *asynq.Task) error {
@@ -131,7 +132,7 @@ func lively(t *testing.T, r asynq.RedisConnOpt, client *asynq.Client) {
 	t.Cleanup(s.Shutdown)
 
 	payloads := [][]byte{nil, []byte(`{"id":12345678901234567890,"x":[1.10,{"y":null}]}`), {0, 1, 0xff}, []byte("line\nline\x1b]0;title\a"), []byte(strings.Repeat("世", 5000))}
-	enqueue(t, client, asynq.NewTask("ok", nil)) // so that there is a queue
+	enqueue(t, client, asynq.NewTask("ok", nil)) // creates the queue
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -148,7 +149,7 @@ func lively(t *testing.T, r asynq.RedisConnOpt, client *asynq.Client) {
 				{asynq.ProcessIn(time.Hour)}, {asynq.Group("g" + fmt.Sprint(i%3)), asynq.Queue("unserved")}, {asynq.Queue("unserved")},
 			}[i%6]
 			task := asynq.NewTaskWithHeaders([]string{"ok", "fails", "breaks", "ok\x1b[7m"}[i%4], payloads[i%len(payloads)], map[string]string{"k": "v\n"})
-			_, _ = client.EnqueueContext(ctx, task, opts...) // the queue may be deleted, or the test over
+			_, _ = client.EnqueueContext(ctx, task, opts...) // the queue may be deleted, or the test may have ended
 		}
 	})
 	t.Cleanup(func() {

@@ -14,7 +14,7 @@ import (
 	"github.com/charmbracelet/x/exp/teatest/v2"
 )
 
-// paper is a terminal that is written to, and tells of it.
+// paper is a terminal that records output and signals each write.
 type paper struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -33,7 +33,7 @@ func (p *paper) Write(b []byte) (int, error) {
 	return p.text.Write(b)
 }
 
-// wait waits until a text has been written.
+// wait waits until a text is written.
 func (p *paper) wait(t *testing.T, text string) {
 	t.Helper()
 	late := time.After(within)
@@ -47,12 +47,12 @@ func (p *paper) wait(t *testing.T, text string) {
 		select {
 		case <-p.more:
 		case <-late:
-			t.Fatalf("%q was not written; but %q", text, p.text.String())
+			t.Fatalf("%q was not written, only %q", text, p.text.String())
 		}
 	}
 }
 
-func TestRunUntilTheUserLeaves(t *testing.T) {
+func TestRunUntilQuit(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r asynq.RedisClientOpt) {
 		client, insp := tools(t, r)
@@ -68,7 +68,7 @@ func TestRunUntilTheUserLeaves(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := ended(t, done); err != nil {
-			t.Errorf("leaving is an error: %v", err)
+			t.Errorf("quitting returned %v", err)
 		}
 	})
 }
@@ -100,15 +100,16 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestRunNeedsAnInspector(t *testing.T) {
+func TestRunRequiresInspector(t *testing.T) {
 	t.Parallel()
 	if err := Run(t.Context(), Options{}); err == nil {
 		t.Error("no error")
 	}
 }
 
-// TestInAProgram has the whole of Bubble Tea around the model: what arrives as keys and goes out to a terminal.
-func TestInAProgram(t *testing.T) {
+// TestInProgram runs the model in a Bubble Tea program, from keys to terminal
+// output.
+func TestInProgram(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r asynq.RedisClientOpt) {
 		client, insp := tools(t, r)

@@ -14,16 +14,17 @@ import (
 	"github.com/charmbracelet/x/exp/teatest/v2"
 )
 
-// still is a watcher that never finds anything.
+// still is a source that ignores all requests.
 type still struct{}
 
-func (still) look(want) {}
-func (still) poke()     {}
+func (still) setQuery(query) {}
+func (still) refreshNow()    {}
+func (still) stopSearch()    {}
 
-// noon is the time of all screens here.
+// noon is the time of all screens.
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
-// stage is a model with data that does not change.
+// stage is a model with fixed data.
 func stage(w, h int) *model {
 	m := newModel(context.Background(), &Options{}, still{})
 	m.clock, m.zone = func() time.Time { return noon }, time.UTC
@@ -37,14 +38,14 @@ func stage(w, h int) *model {
 	return m
 }
 
-// on fetches what a page needs.
+// on sets the data of a page.
 func (m *model) on(p page, b body) *model {
 	if p.view < tabs {
 		m.tab, m.pages[p.view] = p.view, p
 	} else {
 		m.stack = []page{p}
 	}
-	m.Update(snapshot{base: m.snap.base, want: p.want(), body: b})
+	m.Update(snapshot{base: m.snap.base, query: p.query(), body: b})
 	return m
 }
 
@@ -118,9 +119,9 @@ func stageTask() *asynq.TaskInfo {
 	}
 }
 
-func stageFaults() *faults {
-	groups := make(map[string]*fault)
-	found := &faults{at: noon, tasks: 27 + 2, partial: true}
+func stageFaults() *errorGroups {
+	groups := make(map[string]*errorGroup)
+	found := &errorGroups{at: noon, tasks: 27 + 2, partial: true}
 	for _, t := range stageTasks(asynq.TaskStateRetry) {
 		add(groups, t)
 	}
@@ -165,10 +166,10 @@ var screens = map[string]func(m *model) *model{
 			{TaskID: "84a318c7-3c73-5d88-8ffa-d08202a33b63", EnqueuedAt: noon.Add(-3 * time.Second)}, {TaskID: "3ec5ee43", EnqueuedAt: noon.Add(-63 * time.Second)},
 		}})
 	},
-	"errors": func(m *model) *model { return m.on(page{view: viewErrors}, body{faults: stageFaults()}) },
+	"errors": func(m *model) *model { return m.on(page{view: viewErrors}, body{errors: stageFaults()}) },
 	"error": func(m *model) *model {
 		f := stageFaults()
-		return m.on(page{view: viewError, id: f.groups[0].key()}, body{faults: f})
+		return m.on(page{view: viewError, id: f.groups[0].key()}, body{errors: f})
 	},
 	"help": func(m *model) *model {
 		m.on(page{view: viewQueues}, body{}).Update(keyNamed("?"))
@@ -208,7 +209,7 @@ func stageEntries() []*asynq.SchedulerEntry {
 	}
 }
 
-// TestScreens compares every page with what it is to look like. After a wanted change, run the test with -update.
+// TestScreens compares every page with its golden file. The flag -update rewrites the files.
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	for name, show := range screens {
@@ -231,7 +232,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// TestScreensOfAllSizes looks at every page in every size from nothing to large, and in both themes.
+// TestScreensOfAllSizes renders every page in all sizes and both themes.
 func TestScreensOfAllSizes(t *testing.T) {
 	t.Parallel()
 	for name, show := range screens {
@@ -249,7 +250,7 @@ func TestScreensOfAllSizes(t *testing.T) {
 						t.Fatalf("%s at %dx%d: line %d takes %d cells: %q", name, w, h, i, got, ansi.Strip(l))
 					}
 					if strings.ContainsAny(ansi.Strip(l), "\x1b\a\n\t") {
-						t.Fatalf("%s at %dx%d: line %d commands the terminal: %q", name, w, h, i, l)
+						t.Fatalf("%s at %dx%d: line %d contains control characters: %q", name, w, h, i, l)
 					}
 				}
 			}

@@ -8,20 +8,20 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// samplesKept is how many samples of each queue are kept, for the widest screen.
-const samplesKept = 240
+// maxSamples is the number of samples kept per queue, enough for the widest screen.
+const maxSamples = 240
 
-// series is a row of samples at even times, the newest last. NaN is a time that nothing is known of.
+// series is a sequence of samples at regular intervals, newest last. NaN means a missing sample.
 type series []float64
 
 func (s *series) add(v float64) {
 	*s = append(*s, v)
-	if len(*s) > samplesKept {
-		*s = append(series(nil), (*s)[len(*s)-samplesKept:]...)
+	if len(*s) > maxSamples {
+		*s = append(series(nil), (*s)[len(*s)-maxSamples:]...)
 	}
 }
 
-// last is the newest sample; 0 if it is not known.
+// last returns the newest sample, or 0 if it is missing.
 func (s series) last() float64 {
 	if len(s) == 0 || math.IsNaN(s[len(s)-1]) {
 		return 0
@@ -29,7 +29,7 @@ func (s series) last() float64 {
 	return s[len(s)-1]
 }
 
-// top is the greatest of the newest n samples.
+// top returns the maximum of the newest n samples.
 func (s series) top(n int) float64 {
 	most := 0.0
 	for _, v := range s.newest(n) {
@@ -42,24 +42,25 @@ func (s series) top(n int) float64 {
 
 func (s series) newest(n int) series { return s[max(0, len(s)-max(0, n)):] }
 
-// track is the recent past of a queue, or of all.
+// track is the recent history of a queue, or of all queues.
 type track struct {
-	// done and failed are attempts a second, wait is the age of the oldest pending task in seconds.
+	// done and failed are attempts per second, wait is the age of the oldest pending task in
+	// seconds.
 	done, failed, wait series
 	at                 time.Time
 	doneTotal          int
 	failedTotal        int
 }
 
-// history is the recent past of all queues.
+// history is the recent history of all queues.
 type history struct {
 	queues map[string]*track
 	all    track
 	at     time.Time
 }
 
-// add takes a look at Redis into account, unless the last one was too short ago for an even row. The second one always counts: the
-// first rates come from it.
+// add adds the samples of a poll. It skips polls that follow the previous one too closely for
+// regular intervals, but always adds the second one, which yields the first rates.
 func (h *history) add(b *base, every time.Duration) {
 	if len(h.all.done) > 1 && b.at.Sub(h.at) < every*8/10 {
 		return
@@ -69,7 +70,7 @@ func (h *history) add(b *base, every time.Duration) {
 		h.queues = make(map[string]*track)
 	}
 	seen := make(map[string]bool, len(b.queues))
-	sum, known := [3]float64{}, false
+	sum, known, read := [3]float64{}, false, len(b.queues) == 0
 	for _, q := range b.queues {
 		seen[q.name] = true
 		t := h.queues[q.name]
@@ -86,7 +87,7 @@ func (h *history) add(b *base, every time.Duration) {
 			sum[0] += t.done.last()
 			sum[1] += t.failed.last()
 		}
-		sum[2] = max(sum[2], t.wait.last())
+		sum[2], read = max(sum[2], t.wait.last()), true
 	}
 	for name := range h.queues {
 		if !seen[name] {
@@ -95,6 +96,9 @@ func (h *history) add(b *base, every time.Duration) {
 	}
 	if !known {
 		sum[0], sum[1] = math.NaN(), math.NaN()
+	}
+	if !read {
+		sum[2] = math.NaN()
 	}
 	h.all.done.add(sum[0])
 	h.all.failed.add(sum[1])
@@ -108,20 +112,21 @@ func (h *history) of(queue string) *track {
 	return new(track)
 }
 
-// gap is a time that nothing is known of.
+// gap adds missing samples.
 func (t *track) gap() {
 	for _, s := range []*series{&t.done, &t.failed, &t.wait} {
 		s.add(math.NaN())
 	}
 }
 
-// sample adds what a queue tells, and says whether that gave rates, which take two samples.
+// sample adds the samples of a queue. It reports whether they include rates, which need two
+// samples.
 func (t *track) sample(q *asynq.QueueInfo) bool {
 	first, seconds := t.at.IsZero(), q.Timestamp.Sub(t.at).Seconds()
 	done, failed := q.ProcessedTotal-t.doneTotal, q.FailedTotal-t.failedTotal
 	t.at, t.doneTotal, t.failedTotal = q.Timestamp, q.ProcessedTotal, q.FailedTotal
 	t.wait.add(q.Latency.Seconds())
-	// A total falls when the queue is deleted and made again, and a clock may be set back.
+	// A total decreases if the queue is deleted and recreated, and a clock may be set back.
 	if first || seconds <= 0 || done < 0 || failed < 0 {
 		t.done.add(math.NaN())
 		t.failed.add(math.NaN())
@@ -134,7 +139,8 @@ func (t *track) sample(q *asynq.QueueInfo) bool {
 
 var eighths = []rune(" ▁▂▃▄▅▆▇█")
 
-// spark draws the newest samples in one line of w cells, the newest at the right. Nothing is drawn where nothing is known.
+// spark draws the newest samples in one line of w cells, the newest at the right. Missing samples
+// are blank.
 func spark(s series, w int) string {
 	lines := graph(s, w, 1)
 	if len(lines) == 0 {
@@ -143,7 +149,7 @@ func spark(s series, w int) string {
 	return lines[0]
 }
 
-// graph draws the newest samples as bars from zero to the greatest, in h lines of w cells.
+// graph draws the newest samples as bars from zero to their maximum, in h lines of w cells.
 func graph(s series, w, h int) []string {
 	if w <= 0 || h <= 0 {
 		return nil
@@ -158,7 +164,7 @@ func graph(s series, w, h int) []string {
 		for _, v := range shown {
 			level := 0
 			if !math.IsNaN(v) {
-				level = 1 // zero is a fine line, so that one sees what is known
+				level = 1 // zero is a thin line, unlike a missing sample
 				if most > 0 && v > 0 {
 					level = max(1, int(math.Round(v/most*float64(h*8))))
 				}

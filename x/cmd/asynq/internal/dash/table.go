@@ -7,18 +7,19 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// column of a table.
+// column is a column of a table.
 type column struct {
 	title string
 	right bool
-	// rank says what gives way first where there is little room: the highest. Columns of rank 0 stay.
+	// rank determines which columns are dropped first if space is short: those with the highest
+	// rank. Columns of rank 0 are never dropped.
 	rank int
-	// least is the width below which a column that stretches is not squeezed; 0 for columns that keep their width.
-	least int
-	// yields says which of the columns that stretch are squeezed first: those where it is highest.
-	yields int
-	// most bounds the width; 0 means no bound. A column that stretches also takes what is left over.
-	most int
+	// minWidth is the minimum width of a flexible column. 0 means a fixed width.
+	minWidth int
+	// shrink determines which flexible columns shrink first: those with the highest value.
+	shrink int
+	// maxWidth limits the width. 0 means no limit.
+	maxWidth int
 }
 
 type cell struct {
@@ -29,7 +30,7 @@ type cell struct {
 func text(s string) cell          { return cell{text: s} }
 func toned(s string, t tone) cell { return cell{text: s, tone: t} }
 
-// count0 shows a number, and a zero so that it recedes.
+// count0 shows a number. A zero is dimmed.
 func count0(n int, t tone) cell {
 	if n == 0 {
 		return cell{text: "0", tone: dimTone}
@@ -37,18 +38,18 @@ func count0(n int, t tone) cell {
 	return cell{text: number(n), tone: t}
 }
 
-// row of a table, with what it stands for.
+// row is a row of a table, with the item that it represents.
 type row struct {
 	key   string
 	cells []cell
 	ref   ref
-	// more is text that the filter looks at and the row does not show.
+	// more is hidden text that the filter also matches.
 	more string
 }
 
 const gap = 2
 
-// table draws a heading and the rows from top on into h lines of w cells.
+// table draws a heading and the rows from index top in h lines of w cells.
 func table(th *theme, cols []column, rows []row, cursor, top, w, h int) []string {
 	if h <= 0 || w <= 0 {
 		return nil
@@ -91,8 +92,8 @@ func line(widths []int, cols []column, part func(int) string, between string) st
 	return b.String()
 }
 
-// layout gives each column its width: what its cells need, where there is room. Else columns that stretch are squeezed, and then
-// those with the highest rank are left out, which is a width of 0.
+// layout computes the column widths: the widths of the cells if they fit. Otherwise it shrinks
+// flexible columns, and then drops columns by rank. A dropped column has width 0.
 func layout(cols []column, rows []row, w int) []int {
 	widths := make([]int, len(cols))
 	for i, c := range cols {
@@ -100,8 +101,8 @@ func layout(cols []column, rows []row, w int) []int {
 		for _, r := range rows {
 			widths[i] = max(widths[i], ansi.StringWidth(r.cells[i].text))
 		}
-		if c.most > 0 {
-			widths[i] = min(widths[i], max(c.most, ansi.StringWidth(c.title)))
+		if c.maxWidth > 0 {
+			widths[i] = min(widths[i], max(c.maxWidth, ansi.StringWidth(c.title)))
 		}
 	}
 	for {
@@ -115,9 +116,9 @@ func layout(cols []column, rows []row, w int) []int {
 		if drop(cols, widths) {
 			continue
 		}
-		for i, c := range cols { // the lines are cut at the edge
-			if c.least > 0 && widths[i] > 0 {
-				widths[i] = min(widths[i], c.least)
+		for i, c := range cols { // the lines are truncated at the edge
+			if c.minWidth > 0 && widths[i] > 0 {
+				widths[i] = min(widths[i], c.minWidth)
 			}
 		}
 		break
@@ -135,12 +136,13 @@ func total(widths []int) int {
 	return max(0, sum)
 }
 
-// squeeze takes over cells from the columns that stretch, those that yield the most and then the widest, if they can give that many.
+// squeeze removes over cells from the flexible columns, by shrink and then by width. It returns
+// false if they cannot shrink that much.
 func squeeze(cols []column, widths []int, over int) bool {
 	room := 0
 	for i, c := range cols {
-		if c.least > 0 && widths[i] > c.least {
-			room += widths[i] - c.least
+		if c.minWidth > 0 && widths[i] > c.minWidth {
+			room += widths[i] - c.minWidth
 		}
 	}
 	if room < over {
@@ -149,10 +151,10 @@ func squeeze(cols []column, widths []int, over int) bool {
 	for ; over > 0; over-- {
 		widest := -1
 		for i, c := range cols {
-			if c.least == 0 || widths[i] <= c.least {
+			if c.minWidth == 0 || widths[i] <= c.minWidth {
 				continue
 			}
-			if widest < 0 || cmp.Or(cmp.Compare(c.yields, cols[widest].yields), cmp.Compare(widths[i], widths[widest])) > 0 {
+			if widest < 0 || cmp.Or(cmp.Compare(c.shrink, cols[widest].shrink), cmp.Compare(widths[i], widths[widest])) > 0 {
 				widest = i
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// clean makes text that anybody may have written safe to show: one line, without what would command the terminal or turn the text
-// around. What it replaces can still be seen.
+// clean makes untrusted text safe to display: one line, without control or bidi characters. It
+// replaces these with visible escapes.
 func clean(s string) string {
 	if plain(s) {
 		return s
@@ -49,7 +49,7 @@ func plain(s string) bool {
 	return true
 }
 
-// cleanLine is clean for the beginning of a text that may be long.
+// cleanLine is clean with a maximum length.
 func cleanLine(s string) string {
 	const most = 500
 	if len(s) > most {
@@ -58,7 +58,7 @@ func cleanLine(s string) string {
 	return clean(s)
 }
 
-// pad brings a text to a width, cut with an ellipsis or filled with spaces.
+// pad truncates a text with an ellipsis, or pads it with spaces, to width w.
 func pad(s string, w int, right bool) string {
 	if w <= 0 {
 		return ""
@@ -75,7 +75,7 @@ func pad(s string, w int, right bool) string {
 	return s + fill
 }
 
-// number writes a count with separators, and in short from ten millions on.
+// number formats a count with separators, or with a unit from ten million.
 func number(n int) string {
 	if n < 0 {
 		return "-" + number(-max(n, -math.MaxInt))
@@ -107,7 +107,7 @@ func digits(v float64, unit string) int {
 	return 1
 }
 
-// rate writes attempts a second.
+// rate formats the newest sample as attempts per second.
 func rate(s series) string {
 	if len(s) == 0 || math.IsNaN(s[len(s)-1]) {
 		return "–"
@@ -126,7 +126,7 @@ func rate(s series) string {
 	}
 }
 
-// span writes a duration in at most two units.
+// span formats a duration in at most two units.
 func span(d time.Duration) string {
 	sign := ""
 	if d < 0 {
@@ -150,7 +150,7 @@ func span(d time.Duration) string {
 	}
 }
 
-// ago and until write a time as seen from now; a dash if there is none.
+// ago and until format the time between t and now, or a dash if t is zero.
 func ago(t, now time.Time) string {
 	if t.IsZero() || t.Unix() == 0 {
 		return "–"
@@ -187,10 +187,13 @@ func plural(n int, one string) string {
 	if n == 1 {
 		return "1 " + one
 	}
+	if strings.HasSuffix(one, "ch") {
+		one += "e"
+	}
 	return number(n) + " " + one + "s"
 }
 
-// wrap breaks one clean line into lines of a width.
+// wrap breaks one clean line into lines of width w.
 func wrap(s string, w int) []string {
 	if w <= 0 {
 		return nil

@@ -44,7 +44,7 @@ func TestNumbersAndTimes(t *testing.T) {
 	}
 	for _, n := range []int{math.MinInt, math.MaxInt} {
 		if number(n) == "" || span(time.Duration(n)) == "" {
-			t.Errorf("nothing for %v", n)
+			t.Errorf("empty text for %v", n)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestPayloadKeepsNumbers(t *testing.T) {
 
 func TestPayloadForms(t *testing.T) {
 	t.Parallel()
-	long := []byte(strings.Repeat("世", payloadAtMost))
+	long := []byte(strings.Repeat("世", maxPayload))
 	for _, c := range []struct {
 		data  []byte
 		mode  payloadMode
@@ -87,24 +87,24 @@ func TestPayloadForms(t *testing.T) {
 	}
 }
 
-// Text is cut between two runes, whatever the number of bytes; other bytes are no text, wherever they are cut.
-func TestBeginningOfText(t *testing.T) {
+// A prefix of text never ends within a rune. A prefix of other data is not text.
+func TestPrefixOfText(t *testing.T) {
 	t.Parallel()
 	for _, rune := range []string{"a", "é", "世", "🙂"} {
 		data := []byte(strings.Repeat(rune, 20))
 		for most := range len(data) + 5 {
-			got := string(beginning(data, most))
+			got := string(prefix(data, most))
 			if want := strings.Repeat(rune, min(most/len(rune), 20)); got != want {
 				t.Errorf("the first %d bytes: %q, want %q", most, got, want)
 			}
 		}
 	}
-	if got := beginning([]byte("ab\x80\x80\x80\x80\x80\x80"), 7); len(got) != 7 {
-		t.Errorf("of bytes that are no text: %q", got)
+	if got := prefix([]byte("ab\x80\x80\x80\x80\x80\x80"), 7); len(got) != 7 {
+		t.Errorf("prefix of bytes that are not text: %q", got)
 	}
 	for _, shift := range []string{"", "a", "ab"} {
-		if data := []byte(shift + strings.Repeat("世", payloadAtMost)); !readable(data) {
-			t.Errorf("after %q, runes of three bytes are no text", shift)
+		if data := []byte(shift + strings.Repeat("世", maxPayload)); !isText(data) {
+			t.Errorf("after %q, runes of three bytes are not text", shift)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestFingerprint(t *testing.T) {
 		{"503 Service Unavailable", "404 Not Found"}, {"POST /a: 503 oops", "POST /a: 500 oops"}, {"connection refused", "connection reset"},
 	} {
 		if a, b := fingerprint(differ[0]), fingerprint(differ[1]); a == b {
-			t.Errorf("%q and %q are one: %q", differ[0], differ[1], a)
+			t.Errorf("%q and %q have the same fingerprint %q", differ[0], differ[1], a)
 		}
 	}
 }
@@ -135,36 +135,36 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	var h history
 	at := noon
-	look := func(done, failed int, wait time.Duration) {
+	poll := func(done, failed int, wait time.Duration) {
 		q := &asynq.QueueInfo{ProcessedTotal: done, FailedTotal: failed, Latency: wait, Timestamp: at}
 		h.add(&base{at: at, queues: []queueRow{{name: "q", info: q}}}, 10*time.Second)
 		at = at.Add(10 * time.Second)
 	}
-	look(100, 10, time.Second)
-	look(150, 12, 3*time.Second)
+	poll(100, 10, time.Second)
+	poll(150, 12, 3*time.Second)
 	q := h.of("q")
 	if q.done.last() != 5 || q.failed.last() != 0.2 || q.wait.last() != 3 || h.all.done.last() != 5 {
 		t.Errorf("got %+v, all %+v", q, h.all)
 	}
-	at = at.Add(-9 * time.Second) // an action had the poller look at once
-	look(1000, 12, 0)
+	at = at.Add(-9 * time.Second) // an action made the poller poll immediately
+	poll(1000, 12, 0)
 	if len(q.done) != 2 {
-		t.Errorf("a look that came too early is in the row: %v", q.done)
+		t.Errorf("the samples include a poll that was too early: %v", q.done)
 	}
 	at = at.Add(9 * time.Second)
-	look(3, 0, 0) // deleted, and made again
+	poll(3, 0, 0) // deleted and recreated
 	if len(q.done) != 3 || !math.IsNaN(q.done[2]) || !math.IsNaN(h.all.done[2]) {
-		t.Errorf("totals that fall gave the rate %v", q.done)
+		t.Errorf("decreasing totals gave the rate %v", q.done)
 	}
-	for range 3 * samplesKept {
-		look(3, 0, 0)
+	for range 3 * maxSamples {
+		poll(3, 0, 0)
 	}
-	if len(q.done) != samplesKept || cap(q.done) > 4*samplesKept {
-		t.Errorf("%d samples are kept", len(q.done))
+	if len(q.done) != maxSamples || cap(q.done) > 4*maxSamples {
+		t.Errorf("kept %d samples", len(q.done))
 	}
 	h.add(&base{at: at.Add(time.Hour)}, time.Second)
 	if len(h.queues) != 0 {
-		t.Errorf("queues that are gone are kept: %v", h.queues)
+		t.Errorf("removed queues are kept: %v", h.queues)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestGraph(t *testing.T) {
 
 func TestLayout(t *testing.T) {
 	t.Parallel()
-	cols := []column{{title: "ID", least: 4, yields: 1}, {title: "N", right: true}, {title: "WHAT", least: 6}, {title: "MORE", rank: 1}}
+	cols := []column{{title: "ID", minWidth: 4, shrink: 1}, {title: "N", right: true}, {title: "WHAT", minWidth: 6}, {title: "MORE", rank: 1}}
 	rows := []row{{cells: []cell{text("0123456789"), text("17"), text("something"), text("more")}}}
 	for w, want := range map[int][]int{
 		40: {10, 2, 9, 4}, 31: {10, 2, 9, 4}, 29: {8, 2, 9, 4}, 25: {4, 2, 9, 4}, 23: {4, 2, 7, 4}, 21: {6, 2, 9, 0}, 10: {4, 2, 6, 0},

@@ -4,14 +4,17 @@ import (
 	"strings"
 	"time"
 
+	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 )
 
 const (
 	tinyWidth  = 24
 	tinyHeight = 6
-	// ruleHeight is the height of a screen from which on there is a line under the tabs.
+	// ruleHeight is the minimum screen height for a line under the tabs.
 	ruleHeight = 16
 )
 
@@ -23,7 +26,7 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// screen renders everything, in as many lines as the screen is high.
+// screen renders the whole screen, one string per line.
 func (m *model) screen() []string {
 	w, h := m.width, m.height
 	if w <= 0 || h <= 0 {
@@ -54,7 +57,7 @@ func (m *model) screen() []string {
 	return lines
 }
 
-// bodyHeight is what the frame leaves for the page.
+// bodyHeight returns the number of lines for the page.
 func (m *model) bodyHeight() int {
 	h := m.height - 3
 	if m.height >= ruleHeight {
@@ -66,7 +69,7 @@ func (m *model) bodyHeight() int {
 	return max(0, h)
 }
 
-// header names the tabs and tells how the connection is, in the longest form that there is room for.
+// header shows the tabs and the connection state, in the longest form that fits.
 func (m *model) header(w int) string {
 	th := &m.theme
 	dot, state := th.paint(goodTone, "●"), " live every "+m.refresh.String()
@@ -95,7 +98,8 @@ func (m *model) header(w int) string {
 	return spread(m.tabBar(2), brief, w)
 }
 
-// tabBar names all tabs with their numbers; shorter 1 with less space, and 2 only the one that is open.
+// tabBar shows the tabs with their numbers: for shorter 1 with less space, for 2 with only the name
+// of the open tab.
 func (m *model) tabBar(shorter int) string {
 	var parts []string
 	for i, name := range tabNames {
@@ -112,16 +116,16 @@ func (m *model) tabBar(shorter int) string {
 	return " " + strings.Join(parts, strings.Repeat(" ", max(1, 3-shorter)))
 }
 
-// slow tells that a look at Redis takes long.
+// slow reports whether the poll in flight takes long.
 func (m *model) slow() bool { return !m.polling.IsZero() && m.clock().Sub(m.polling) >= slowAfter }
 
-// banner tells of a Redis that does not answer, or not soon.
+// banner shows that Redis is unreachable or slow.
 func (m *model) banner(w int) string {
 	switch {
 	case m.err != nil:
-		text := " Redis cannot be reached: " + cleanLine(m.err.Error())
+		text := " Redis is unreachable: " + cleanLine(m.err.Error())
 		if m.snap != nil {
-			text = " Redis cannot be reached; this is from " + ago(m.snap.at, m.clock()) + " ago. " + cleanLine(m.err.Error())
+			text = " Redis is unreachable. Showing the state of " + ago(m.snap.at, m.clock()) + " ago. " + cleanLine(m.err.Error())
 		}
 		return m.theme.banner.Render(pad(text, w, false))
 	case m.slow():
@@ -144,12 +148,23 @@ func (m *model) crumb(w int) string {
 	return spread(left, m.theme.paint(dimTone, info)+" ", w)
 }
 
-// footer is the filter while it is typed, the outcome of an action, or what keys do here.
+// inputView renders an input. It replaces unsafe characters of the text. Escape sequences come from
+// the input itself, which accepts no control characters.
+func inputView(in *textinput.Model) string {
+	return strings.Map(func(r rune) rune {
+		if r != ansi.ESC && out.Unsafe(r) {
+			return '·'
+		}
+		return r
+	}, in.View())
+}
+
+// footer shows the filter being typed, the outcome of an action, or the keys of the page.
 func (m *model) footer(w int) string {
 	th := &m.theme
 	switch {
 	case m.input != nil:
-		return " " + th.paint(accentTone, "/") + m.input.View()
+		return " " + th.paint(accentTone, "/") + inputView(m.input)
 	case m.toast.text != "" && m.clock().Before(m.toastUntil):
 		return " " + th.paint(m.toast.tone, pad(m.toast.text, w-2, false))
 	}
@@ -158,7 +173,7 @@ func (m *model) footer(w int) string {
 	for _, k := range m.hints() {
 		part := " " + th.paint(accentTone, k.key) + th.paint(dimTone, " "+k.does+" ")
 		if ansi.StringWidth(b.String())+ansi.StringWidth(part)+ansi.StringWidth(last)+1 > w {
-			break
+			continue
 		}
 		b.WriteString(part)
 	}

@@ -7,10 +7,10 @@ func (m *model) listGroups() listing {
 	case err != nil:
 		l.empty = cleanLine(err.Error())
 	case ok:
-		l.empty = "No tasks wait in a group."
+		l.empty = "No tasks are waiting in groups."
 		l.info = plural(len(b.groups), "group")
 	}
-	l.cols = []column{{title: "QUEUE", least: 8, most: 40}, {title: "GROUP", least: 8, most: 80}, {title: "WAITING", right: true}, {title: ""}}
+	l.cols = []column{{title: "QUEUE", minWidth: 8, maxWidth: 40}, {title: "GROUP", minWidth: 8, maxWidth: 80}, {title: "WAITING", right: true}, {title: ""}}
 	most := 1
 	for _, g := range b.groups {
 		most = max(most, g.Size)
@@ -25,7 +25,7 @@ func (m *model) listGroups() listing {
 	return l
 }
 
-// bar draws a share of the most as a bar of up to w cells.
+// bar draws n relative to most as a bar of up to w cells.
 func bar(n, most, w int) string {
 	if most <= 0 || n <= 0 {
 		return ""

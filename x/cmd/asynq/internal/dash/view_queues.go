@@ -2,6 +2,9 @@ package dash
 
 import (
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/asynq-go/asynq"
@@ -10,12 +13,12 @@ import (
 
 const (
 	sparkWidth   = 12
-	sparkNarrow  = 6 // on a screen of less than 100 cells
+	sparkNarrow  = 6 // on screens narrower than 100 cells
 	queueColumns = 17
 )
 
 func (m *model) listQueues() listing {
-	l := listing{crumb: m.theme.paint(strongTone, "All queues"), empty: "There are no queues yet: the first task that is enqueued makes one."}
+	l := listing{crumb: m.theme.paint(strongTone, "All queues"), empty: "No queues yet. A queue is created when its first task is enqueued."}
 	if m.snap == nil {
 		return l
 	}
@@ -24,11 +27,22 @@ func (m *model) listQueues() listing {
 		slots += s.Concurrency
 		busy += len(s.ActiveWorkers)
 	}
-	l.info = fmt.Sprintf("%s · %s · %s of %s busy", plural(len(m.snap.queues), "queue"), plural(len(m.snap.servers), "server"),
+	shared, read := sharedErrors(m.snap.queues)
+	queues := plural(len(m.snap.queues), "queue")
+	if read < len(m.snap.queues) {
+		queues = number(read) + " of " + queues
+	}
+	l.info = fmt.Sprintf("%s · %s · %s of %s busy", queues, plural(len(m.snap.servers), "server"),
 		number(busy), plural(slots, "slot"))
 	l.head = m.panels()
+	for _, text := range slices.Sorted(maps.Keys(shared)) {
+		line := plural(shared[text], "queue") + " could not be read: " + strings.TrimPrefix(text, "asynq: ")
+		for _, part := range wrapWords(cleanLine(line), m.width-2) {
+			l.head = append(l.head, " "+m.theme.paint(badTone, part))
+		}
+	}
 	l.cols = []column{
-		{title: "QUEUE", least: 16, most: 40}, {title: "NOTE", rank: 2, least: 9, most: 40, yields: 1},
+		{title: "QUEUE", minWidth: 16, maxWidth: 40}, {title: "NOTE", rank: 2, minWidth: 9, maxWidth: 40, shrink: 1},
 		{title: "PENDING", right: true}, {title: "ACTIVE", right: true}, {title: "SCHED", right: true, rank: 4},
 		{title: "RETRY", right: true}, {title: "ARCHIVED", right: true, rank: 1}, {title: "COMPLETED", right: true, rank: 6},
 		{title: "GROUPED", right: true, rank: 7}, {title: "WAIT", right: true, rank: 2},
@@ -37,12 +51,31 @@ func (m *model) listQueues() listing {
 	}
 	served := m.served()
 	for _, q := range m.snap.queues {
-		l.rows = append(l.rows, m.queueRow(q, served[q.name]))
+		r := m.queueRow(q, served[q.name])
+		if q.err != nil && shared[q.err.Error()] > 0 {
+			r.cells[1] = toned("error", badTone)
+		}
+		l.rows = append(l.rows, r)
 	}
 	return l
 }
 
-// served are the queues that some server takes tasks from.
+// sharedErrors counts the queues per error, for errors of more than one queue, and the queues that
+// could be read.
+func sharedErrors(queues []queueRow) (shared map[string]int, read int) {
+	shared = make(map[string]int)
+	for _, q := range queues {
+		if q.err == nil {
+			read++
+			continue
+		}
+		shared[q.err.Error()]++
+	}
+	maps.DeleteFunc(shared, func(_ string, n int) bool { return n == 1 })
+	return shared, read
+}
+
+// served returns the queues that have a server.
 func (m *model) served() map[string]bool {
 	served := make(map[string]bool)
 	for _, s := range m.snap.servers {
@@ -105,13 +138,13 @@ func queueNote(i *asynq.QueueInfo, served bool) cell {
 	}
 }
 
-// panels draw the recent past of all queues together, side by side.
+// panels draws the recent history of all queues, side by side.
 func (m *model) panels() []string {
 	least, most := 2, 5
 	if m.height < 18 {
 		least = 1
 	}
-	// The queues come first; what they leave is for the past.
+	// The graphs use the lines that the queues leave free.
 	h := min(max(least, m.bodyHeight()-len(m.snap.queues)-4), most)
 	all := &m.history.all
 	const between = 3
@@ -120,7 +153,7 @@ func (m *model) panels() []string {
 		return nil
 	}
 	wait := "–"
-	if len(all.wait) > 0 {
+	if len(all.wait) > 0 && !math.IsNaN(all.wait[len(all.wait)-1]) {
 		wait = spanOf(all.wait.last())
 	}
 	panels := [][]string{

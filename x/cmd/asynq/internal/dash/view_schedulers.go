@@ -15,15 +15,15 @@ func (m *model) listSchedulers() listing {
 	case err != nil:
 		l.empty = cleanLine(err.Error())
 	case ok:
-		l.empty = "No scheduler runs, or none has an entry."
+		l.empty = "No running scheduler has entries."
 		l.info = plural(len(b.entries), "entry")
 		if len(b.entries) != 1 {
 			l.info = number(len(b.entries)) + " entries"
 		}
 	}
 	l.cols = []column{
-		{title: "TYPE", least: 10, most: 40}, {title: "SPEC", least: 8, most: 30}, {title: "NEXT IN", right: true},
-		{title: "LAST AGO", right: true}, {title: "QUEUE", rank: 1, least: 6, most: 24}, {title: "OPTIONS", least: 8, rank: 3}, {title: "PAYLOAD", least: 8, rank: 2},
+		{title: "TYPE", minWidth: 10, maxWidth: 40}, {title: "SPEC", minWidth: 8, maxWidth: 30}, {title: "NEXT IN", right: true},
+		{title: "LAST RUN", right: true}, {title: "QUEUE", rank: 1, minWidth: 6, maxWidth: 24}, {title: "OPTIONS", minWidth: 8, rank: 3}, {title: "PAYLOAD", minWidth: 8, rank: 2},
 	}
 	now := m.now()
 	entries := slices.Clone(b.entries)
@@ -53,7 +53,7 @@ func options(e *asynq.SchedulerEntry) string {
 	return strings.Join(parts, " ")
 }
 
-// showEntry shows an entry, and when it enqueued its task.
+// showEntry shows an entry and the times at which it enqueued its task.
 func (m *model) showEntry() listing {
 	p := m.page()
 	l := listing{crumb: m.theme.paint(dimTone, "Periodic tasks › ") + m.theme.paint(strongTone, cleanLine(p.id)), empty: "Loading …"}
@@ -62,7 +62,7 @@ func (m *model) showEntry() listing {
 	case err != nil:
 		l.empty = cleanLine(err.Error())
 	case ok:
-		l.empty = "It has enqueued nothing yet."
+		l.empty = "No tasks enqueued yet."
 	}
 	queue := "default"
 	i := slices.IndexFunc(b.entries, func(e *asynq.SchedulerEntry) bool { return e.ID == p.id })
@@ -70,16 +70,16 @@ func (m *model) showEntry() listing {
 	case i >= 0:
 		e := b.entries[i]
 		queue = queueOf(e)
-		l.head = m.theme.facts([]fact{
+		l.head = m.theme.details([]detail{
 			{"Type", toned(cleanLine(e.Task.Type()), strongTone)}, {"Spec", text(cleanLine(e.Spec))},
 			{"Next", text(m.moment(e.Next))}, {"Last", text(m.moment(e.Prev))}, {"Queue", text(cleanLine(queue))},
 			{"Options", text(options(e))}, {"Payload", preview(e.Task.Payload())},
 		}, m.width)
 	case ok && err == nil:
-		l.head = []string{m.theme.paint(warnTone, " No living scheduler has this entry any more.")}
+		l.head = []string{m.theme.paint(warnTone, " No running scheduler has this entry anymore.")}
 	}
 	l.head = append(l.head, "")
-	l.cols = []column{{title: "ENQUEUED"}, {title: "TASK", least: 8}}
+	l.cols = []column{{title: "ENQUEUED"}, {title: "TASK", minWidth: 8}}
 	for _, ev := range b.events {
 		l.rows = append(l.rows, row{
 			key: ev.TaskID, ref: ref{kind: refTask, queue: queue, id: ev.TaskID},

@@ -11,12 +11,12 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// listServers shows each server, and below it what it processes now.
+// listServers shows each server with its active tasks.
 func (m *model) listServers() listing {
-	l := listing{crumb: m.theme.paint(strongTone, "Servers and what they run"), empty: "No server runs."}
+	l := listing{crumb: m.theme.paint(strongTone, "Servers and active tasks"), empty: "No running servers."}
 	l.cols = []column{
-		{title: "SERVER / TASK", least: 14, most: 44}, {title: "STATUS / QUEUE", least: 6, most: 20}, {title: "BUSY / FOR", right: true},
-		{title: "", rank: 3}, {title: "UP / LEFT", right: true, rank: 1}, {title: "QUEUES / PAYLOAD", least: 10, rank: 2},
+		{title: "SERVER / TASK", minWidth: 14, maxWidth: 44}, {title: "STATUS / QUEUE", minWidth: 6, maxWidth: 20}, {title: "BUSY / FOR", right: true},
+		{title: "", rank: 3}, {title: "UP / LEFT", right: true, rank: 1}, {title: "QUEUES / PAYLOAD", minWidth: 10, rank: 2},
 	}
 	if m.snap == nil {
 		return l
@@ -39,14 +39,18 @@ func serverRow(s *asynq.ServerInfo, now time.Time) row {
 	if s.Status != "active" {
 		status = toned("○ "+clean(s.Status), warnTone)
 	}
+	name := fmt.Sprintf("%s:%d", s.Host, s.PID)
+	if s.Worker != "" {
+		name, status.text = s.Worker, strings.Replace(status.text, "active", "worker", 1)
+	}
 	return row{key: s.ID, cells: []cell{
-		toned(fmt.Sprintf("%s:%d", cleanLine(s.Host), s.PID), strongTone), status,
+		toned(cleanLine(name), strongTone), status,
 		text(fmt.Sprintf("%d/%d", len(s.ActiveWorkers), s.Concurrency)),
 		toned(bar(len(s.ActiveWorkers), s.Concurrency, 8), accentTone), text(ago(s.Started, now)), text(priorities(s)),
 	}}
 }
 
-// priorities writes the queues of a server with their weights, the greatest first.
+// priorities formats the queues of a server with their weights, highest first.
 func priorities(s *asynq.ServerInfo) string {
 	names := slices.SortedFunc(maps.Keys(s.Queues), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.Queues[b], s.Queues[a]), cmp.Compare(a, b))

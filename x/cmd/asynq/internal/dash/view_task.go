@@ -11,25 +11,25 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// factWidth is how wide the names of facts are.
-const factWidth = 13
+// detailWidth is the width of the names of details.
+const detailWidth = 13
 
-// fact is a name with what is known by it.
-type fact struct {
+// detail is a named value.
+type detail struct {
 	name string
 	cell
 }
 
-// facts draws names and values, the values wrapped.
-func (t *theme) facts(all []fact, w int) []string {
+// details draws names and wrapped values.
+func (t *theme) details(all []detail, w int) []string {
 	var lines []string
 	for _, f := range all {
-		for i, part := range wrap(f.text, max(8, w-factWidth-3)) {
+		for i, part := range wrap(f.text, max(8, w-detailWidth-3)) {
 			name := f.name
 			if i > 0 {
 				name = ""
 			}
-			lines = append(lines, " "+t.paint(dimTone, pad(name, factWidth, false))+" "+t.paint(f.tone, part))
+			lines = append(lines, " "+t.paint(dimTone, pad(name, detailWidth, false))+" "+t.paint(f.tone, part))
 		}
 	}
 	return lines
@@ -47,7 +47,7 @@ func (m *model) showTask() listing {
 	case !ok:
 		l.doc = []string{"", m.theme.paint(dimTone, " Loading …")}
 	case errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound):
-		l.doc = []string{"", m.theme.paint(dimTone, " This task is not there any more: it was deleted, or it succeeded and has no retention.")}
+		l.doc = []string{"", m.theme.paint(dimTone, " This task no longer exists: it was deleted, or it completed without retention.")}
 	case err != nil:
 		l.doc = []string{"", m.theme.paint(badTone, " "+cleanLine(err.Error()))}
 	case b.task != nil:
@@ -59,7 +59,7 @@ func (m *model) showTask() listing {
 
 func (m *model) taskDoc(t *asynq.TaskInfo) []string {
 	th, w := &m.theme, m.width-1
-	lines := th.facts(m.taskFacts(t), w)
+	lines := th.details(m.taskDetails(t), w)
 	if t.LastErr != "" {
 		lines = append(lines, th.section("Last error", "")...)
 		for _, line := range textLines(t.LastErr, w-1) {
@@ -72,11 +72,11 @@ func (m *model) taskDoc(t *asynq.TaskInfo) []string {
 	}
 	if len(t.Headers) > 0 {
 		lines = append(lines, th.section("Headers", "")...)
-		var all []fact
+		var all []detail
 		for _, k := range slices.Sorted(maps.Keys(t.Headers)) {
-			all = append(all, fact{cleanLine(k), text(clean(t.Headers[k]))})
+			all = append(all, detail{cleanLine(k), text(clean(t.Headers[k]))})
 		}
-		lines = append(lines, th.facts(all, w)...)
+		lines = append(lines, th.details(all, w)...)
 	}
 	return lines
 }
@@ -97,7 +97,7 @@ func (m *model) block(title string, data []byte, w int) []string {
 	return lines
 }
 
-// paintJSON paints the key at the beginning of an indented line, if there is one.
+// paintJSON highlights the key of an indented line, if any.
 func (m *model) paintJSON(line string) string {
 	rest := strings.TrimLeft(line, " ")
 	if !strings.HasPrefix(rest, `"`) {
@@ -117,32 +117,32 @@ func (m *model) paintJSON(line string) string {
 	return line
 }
 
-func (m *model) taskFacts(t *asynq.TaskInfo) []fact {
+func (m *model) taskDetails(t *asynq.TaskInfo) []detail {
 	now := m.now()
-	all := []fact{
+	all := []detail{
 		{"Type", toned(cleanLine(t.Type), strongTone)},
 		{"State", toned(t.State.String(), stateTone(t.State))},
 		{"Queue", text(cleanLine(t.Queue))},
 	}
-	add := func(name, value string) { all = append(all, fact{name, text(value)}) }
+	add := func(name, value string) { all = append(all, detail{name, text(value)}) }
 	if t.Group != "" {
 		add("Group", cleanLine(t.Group))
 	}
 	if w, ok := m.workers()[t.Queue+"\x00"+t.ID]; ok && t.State == asynq.TaskStateActive {
-		add("Runs for", ago(w.Started, now)+" on "+cleanLine(w.server))
+		add("Running for", ago(w.Started, now)+" on "+cleanLine(w.server))
 		if !w.Deadline.IsZero() && w.Deadline.Year() < 2100 {
-			add("Must end", m.moment(w.Deadline))
+			add("Times out", m.moment(w.Deadline))
 		}
 	}
 	if t.IsOrphaned {
-		all = append(all, fact{"Orphaned", toned("no worker holds its lease; a server takes it over soon", badTone)})
+		all = append(all, detail{"Orphaned", toned("its lease has expired; a server will recover it soon", badTone)})
 	}
 	switch t.State {
 	case asynq.TaskStateScheduled, asynq.TaskStateRetry:
-		add("Runs at", m.moment(t.NextProcessAt))
+		add("Next attempt", m.moment(t.NextProcessAt))
 	case asynq.TaskStateCompleted:
 		add("Completed", m.moment(t.CompletedAt))
-		add("Kept for", span(t.Retention))
+		add("Retention", span(t.Retention))
 	}
 	add("Retried", fmt.Sprintf("%d of %d", t.Retried, t.MaxRetry))
 	if !t.LastFailedAt.IsZero() && t.LastFailedAt.Unix() != 0 {
@@ -174,7 +174,7 @@ func stateTone(s asynq.TaskState) tone {
 	}
 }
 
-// moment writes a time in full, and as seen from now.
+// moment formats a time in full, with its distance from now.
 func (m *model) moment(t time.Time) string {
 	if t.IsZero() || t.Unix() == 0 {
 		return "–"

@@ -19,18 +19,20 @@ func (m *model) listTaskPage() listing {
 	b, ok, err := m.body()
 	switch {
 	case p.queue == "":
-		l.empty = "There are no queues yet."
+		l.empty = "No queues yet."
 	case !ok:
 		l.empty = "Loading …"
 	case errors.Is(err, asynq.ErrQueueNotFound):
-		l.empty = "There is no such queue any more."
+		l.empty = "This queue no longer exists."
 	case err != nil:
 		l.empty = cleanLine(err.Error())
+	case b.found != nil && b.found.running:
+		l.empty = "Searching …"
 	case p.filter != "":
-		l.empty = "No task matches. A word is looked for in ID, type, payload and error; " +
-			"type:email:* error:text payload:user=42 -group:a retried>3 age>10m look at one thing."
+		l.empty = "No task matches. A word searches ID, type, payload and error. A field searches one property: " +
+			"type:email:* -group:a error:text payload:user=42 retried>3 age>10m"
 	default:
-		l.empty = "No task is " + p.state.String() + "."
+		l.empty = "No " + p.state.String() + " tasks."
 	}
 	if err != nil {
 		return l
@@ -45,14 +47,11 @@ func (m *model) listTaskPage() listing {
 	return l
 }
 
-// tasksInfo says which part of the tasks is listed.
+// tasksInfo describes the range of listed tasks.
 func (m *model) tasksInfo(b *body) string {
 	p := m.page()
 	if p.filter != "" {
-		if b.scanned {
-			return fmt.Sprintf("first %s among %s", plural(len(b.tasks), "match"), number(scanAtMost))
-		}
-		return fmt.Sprintf("%s found", number(len(b.tasks)))
+		return m.foundInfo(b) + m.orderInfo()
 	}
 	if len(b.tasks) == 0 {
 		return ""
@@ -62,16 +61,53 @@ func (m *model) tasksInfo(b *body) string {
 	if q := m.queue(p.queue); q != nil && p.group == "" {
 		of = " of " + number(max(count(q, p.state), from+len(b.tasks)))
 	}
-	return fmt.Sprintf("%s–%s%s", number(from+1), number(from+len(b.tasks)), of)
+	return fmt.Sprintf("%s–%s%s", number(from+1), number(from+len(b.tasks)), of) + m.orderInfo()
 }
 
-// pageRange tells the number of the first task on the page, and whether the page is the last one.
+func (m *model) orderInfo() string {
+	if m.page().reverse {
+		return " · reversed"
+	}
+	return ""
+}
+
+// foundInfo describes the progress of a search.
+func (m *model) foundInfo(b *body) string {
+	p, f := m.page(), b.found
+	if f == nil {
+		f = &searchResult{tasks: b.tasks}
+	}
+	from := p.number * tasksPerPage
+	text := number(from+len(f.tasks)) + " found"
+	if from > 0 && len(f.tasks) > 0 {
+		text = fmt.Sprintf("%s–%s found", number(from+1), number(from+len(f.tasks)))
+	}
+	scanned := number(f.scanned)
+	if q := m.queue(p.queue); q != nil && p.group == "" && count(q, p.state) >= f.scanned {
+		scanned += " of " + number(count(q, p.state))
+	}
+	switch {
+	case f.running:
+		return "scanned " + scanned + " · " + text + " · esc to stop"
+	case f.stopped:
+		return "stopped after " + scanned + " · " + text
+	case f.more:
+		return text + ", more available"
+	default:
+		return text
+	}
+}
+
+// pageRange returns the index of the first task on the page, and whether the page is the last one.
 func (m *model) pageRange() (from int, last bool) {
 	p := m.page()
 	b, ok, err := m.body()
 	from = p.number * tasksPerPage
-	if !ok || err != nil || p.filter != "" || len(b.tasks) < tasksPerPage {
+	if !ok || err != nil || len(b.tasks) < tasksPerPage {
 		return from, true
+	}
+	if p.filter != "" {
+		return from, b.found == nil || !b.found.more
 	}
 	if p.state == asynq.TaskStateAggregating && p.group == "" {
 		return from, true
@@ -80,7 +116,7 @@ func (m *model) pageRange() (from int, last bool) {
 	return from, p.group == "" && q != nil && count(q, p.state) <= from+tasksPerPage
 }
 
-// stateBar names the states with their counts, as far as there is room, and marks the one that is listed.
+// stateBar shows the states with their counts, as far as they fit, and marks the listed state.
 func (m *model) stateBar(w int) string {
 	p := m.page()
 	q := m.queue(p.queue)
@@ -136,15 +172,15 @@ func (m *model) stateBar(w int) string {
 	return best
 }
 
-// taskColumns are the columns of tasks in a state.
+// taskColumns returns the columns for tasks in a state.
 func taskColumns(s asynq.TaskState) []column {
-	id, typename := column{title: "ID", least: 9, most: 36, yields: 2}, column{title: "TYPE", least: 8, most: 40}
-	data := column{title: "PAYLOAD", least: 8, rank: 2, yields: 1}
-	failed := column{title: "LAST ERROR", least: 20, rank: 1}
+	id, typename := column{title: "ID", minWidth: 9, maxWidth: 36, shrink: 2}, column{title: "TYPE", minWidth: 8, maxWidth: 40}
+	data := column{title: "PAYLOAD", minWidth: 8, rank: 2, shrink: 1}
+	failed := column{title: "LAST ERROR", minWidth: 20, rank: 1}
 	right := func(title string, rank int) column { return column{title: title, right: true, rank: rank} }
 	switch s {
 	case asynq.TaskStateActive:
-		return []column{id, typename, right("RUNS FOR", 0), {title: "SERVER", rank: 3, most: 30}, data}
+		return []column{id, typename, right("RUNNING", 0), {title: "SERVER", rank: 3, maxWidth: 30}, data}
 	case asynq.TaskStateScheduled:
 		return []column{id, typename, right("IN", 0), data}
 	case asynq.TaskStateRetry:
@@ -152,9 +188,9 @@ func taskColumns(s asynq.TaskState) []column {
 	case asynq.TaskStateArchived:
 		return []column{id, typename, right("FAILED AGO", 0), right("RETRIED", 2), failed, data}
 	case asynq.TaskStateCompleted:
-		return []column{id, typename, right("DONE AGO", 0), right("KEPT FOR", 1), {title: "RESULT", least: 8, rank: 1}, data}
+		return []column{id, typename, right("DONE AGO", 0), right("RETENTION", 1), {title: "RESULT", minWidth: 8, rank: 1}, data}
 	case asynq.TaskStateAggregating:
-		return []column{id, typename, {title: "GROUP", least: 6, most: 30}, data}
+		return []column{id, typename, {title: "GROUP", minWidth: 6, maxWidth: 30}, data}
 	default:
 		return []column{id, typename, data}
 	}
@@ -192,31 +228,31 @@ func activeCells(t *asynq.TaskInfo, workers map[string]worker, now time.Time) []
 		return []cell{toned(ago(w.Started, now), goodTone), text(cleanLine(w.server))}
 	case t.IsOrphaned:
 		return []cell{toned("orphaned", badTone), toned("–", dimTone)}
-	default: // its server has not told yet
+	default: // its server has not reported it yet
 		return []cell{toned("…", dimTone), toned("–", dimTone)}
 	}
 }
 
-// preview is the beginning of a payload in one line.
+// preview returns the beginning of a payload in one line.
 func preview(data []byte) cell {
-	begin := beginning(data, 600)
+	begin := prefix(data, 600)
 	switch {
 	case len(data) == 0:
 		return toned("–", dimTone)
-	case !readable(begin):
+	case !isText(begin):
 		return toned(fmt.Sprintf("%x", data[:min(len(data), 32)]), dimTone)
 	default:
 		return toned(cleanLine(string(begin)), dimTone)
 	}
 }
 
-// worker is a task that a server processes.
+// worker is an active task of a server.
 type worker struct {
 	*asynq.WorkerInfo
 	server string
 }
 
-// workers are what servers process, by queue and ID.
+// workers returns the active tasks of all servers, by queue and ID.
 func (m *model) workers() map[string]worker {
 	all := make(map[string]worker)
 	if m.snap == nil {

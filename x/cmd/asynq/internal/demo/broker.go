@@ -8,7 +8,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// Broker is a Redis inside of this process. It keeps nothing when it ends.
+// Broker is a Redis embedded in this process. Close discards its data.
 type Broker struct {
 	mini *miniredis.Miniredis
 	stop chan struct{}
@@ -27,17 +27,17 @@ func StartBroker() (*Broker, error) {
 	return b, nil
 }
 
-// Addr is host:port.
+// Addr returns the address as host:port.
 func (b *Broker) Addr() string { return b.mini.Addr() }
 
-// Close ends the broker. It may be called more than once.
+// Close stops the broker. It may be called more than once.
 func (b *Broker) Close() {
 	b.once.Do(func() { close(b.stop) })
 	b.done.Wait()
 	b.mini.Close()
 }
 
-// age has keys expire: the times to live in a miniredis pass only when somebody says so.
+// age expires keys: miniredis does not advance times to live by itself.
 func (b *Broker) age() {
 	t := time.NewTicker(time.Second)
 	defer t.Stop()

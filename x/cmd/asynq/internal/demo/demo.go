@@ -14,28 +14,31 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// DefaultRate is how many tasks a second are enqueued on average unless Options say so.
+// DefaultRate is the default of Options.Rate, in tasks per second.
 const DefaultRate = 25
 
-// Options of a Demo.
+// Options configures a Demo.
 type Options struct {
-	// Redis is where the queues are. All of them belong to the demo: it deletes what gets too much.
+	// Redis is the Redis of the queues. The demo owns its queues, and deletes excess tasks from
+	// them.
 	Redis asynq.RedisConnOpt
 
-	// Rate is how many tasks a second are enqueued on average. Zero: DefaultRate.
+	// Rate is the average number of tasks enqueued per second. If zero, it is DefaultRate.
 	Rate float64
 
-	// Seed of the mix: the same tasks come in the same order, and fare the same, wherever time does not decide.
+	// Seed determines the mix of tasks: their order, payloads and outcomes, except where these
+	// depend on time.
 	Seed uint64
 
-	// Remove has Close delete the queues, and what is kept of the schedulers, for a Redis that goes on.
+	// Remove makes Close delete the queues and the records of the schedulers, for a Redis that
+	// outlives the demo.
 	Remove bool
 
-	// Log is told what goes wrong with the demo itself. The errors of its tasks are not.
+	// Log logs errors of the demo itself, but not errors of its tasks.
 	Log *slog.Logger
 }
 
-// Demo is a shop at work.
+// Demo is a running demo.
 type Demo struct {
 	opts       Options
 	client     redis.UniversalClient
@@ -51,18 +54,18 @@ type Demo struct {
 	err        error // of Close
 }
 
-// Start fills the queues for a first look, and sets all to work until Close.
+// Start fills the queues, and starts servers, schedulers and a producer, which run until Close.
 func Start(ctx context.Context, opts Options) (*Demo, error) {
 	if opts.Rate == 0 {
 		opts.Rate = DefaultRate
 	}
-	client, namespace, owned, err := asynq.ConnectRedis(opts.Redis)
+	conn, err := asynq.ConnectRedis(opts.Redis)
 	if err != nil {
 		return nil, err
 	}
-	shared := asynq.WithNamespace(asynq.SharedRedisClient(client), namespace)
+	shared := conn.Shared()
 	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
-	d := &Demo{opts: opts, client: client, owned: owned, stop: stop, inspector: asynq.NewInspector(shared), enqueue: asynq.NewClient(shared)}
+	d := &Demo{opts: opts, client: conn.Client, owned: conn.Owned, stop: stop, inspector: asynq.NewInspector(shared), enqueue: asynq.NewClient(shared)}
 	shop := newShop(opts.Seed)
 	for _, step := range []struct {
 		what string
@@ -77,14 +80,14 @@ func Start(ctx context.Context, opts Options) (*Demo, error) {
 		}
 	}
 	d.loops.Go(func() { d.produce(loops, shop) })
-	d.loops.Go(func() { d.keep(loops) })
+	d.loops.Go(func() { d.trimLoop(loops) })
 	return d, nil
 }
 
-// Inspector looks at the queues of the demo, until Close.
+// Inspector returns an inspector of the queues of the demo. It is valid until Close.
 func (d *Demo) Inspector() *asynq.Inspector { return d.inspector }
 
-// Close ends all of it, within a few seconds. It may be called more than once.
+// Close stops the demo within a few seconds. It may be called more than once.
 func (d *Demo) Close() error {
 	d.once.Do(func() {
 		d.stop()
@@ -107,7 +110,7 @@ func (d *Demo) Close() error {
 	return d.err
 }
 
-// remove deletes the queues, and what is kept of the schedulers in case that they come again.
+// remove deletes the queues and the records of the schedulers.
 func (d *Demo) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -119,14 +122,14 @@ func (d *Demo) remove() error {
 	var failed error
 	for _, name := range names {
 		if !slices.Contains(queues, name) {
-			continue // of somebody who tries something
+			continue // created by a user
 		}
 		if err := inspector.DeleteQueue(name, true); err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
 			failed = errors.Join(failed, fmt.Errorf("remove queue %q: %w", name, err))
 		}
 	}
-	if err := d.inspector.ForgetSchedulers(ctx, schedulerGroup, d.entries...); err != nil {
-		failed = errors.Join(failed, fmt.Errorf("remove what is kept of the schedulers: %w", err))
+	if err := errors.Join(d.inspector.DeleteSchedulerGroup(ctx, schedulerGroup), d.inspector.DeleteSchedulerHistory(ctx, d.entries...)); err != nil {
+		failed = errors.Join(failed, fmt.Errorf("remove the records of the schedulers: %w", err))
 	}
 	return failed
 }

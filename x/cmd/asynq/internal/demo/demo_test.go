@@ -14,7 +14,7 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
-// idle is a demo whose servers do not work, on a Redis of its own.
+// idle returns a demo without running servers, on a separate Redis.
 func idle(t *testing.T) *Demo {
 	t.Helper()
 	mini := miniredis.RunT(t)
@@ -24,7 +24,7 @@ func idle(t *testing.T) *Demo {
 	return d
 }
 
-// The mix follows from the seed, and has all kinds in it.
+// The seed determines the mix, which contains all kinds.
 func TestMix(t *testing.T) {
 	t.Parallel()
 	sum := 0
@@ -56,7 +56,7 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// Over its period the wave is one on average, near enough, and has its rush.
+// The wave averages about 1 over its period, and contains the burst.
 func TestWave(t *testing.T) {
 	t.Parallel()
 	sum, most := 0.0, 0.0
@@ -69,18 +69,18 @@ func TestWave(t *testing.T) {
 	}
 }
 
-// An attempt fares the same each time, and another attempt of the task differently; and there is a handler for every type.
-func TestFates(t *testing.T) {
+// The outcome of an attempt is reproducible and differs between attempts. Every type has a handler.
+func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	task := asynq.NewTask("webhook:deliver", []byte(`{"order_id":1}`))
-	one, again, other := newFate(t.Context(), 1, task), newFate(t.Context(), 1, task), newFate(t.Context(), 2, task)
+	one, again, other := newOutcome(t.Context(), 1, task), newOutcome(t.Context(), 1, task), newOutcome(t.Context(), 2, task)
 	x := one.Uint64()
 	if x != again.Uint64() || x == other.Uint64() {
-		t.Error("the fate of a task does not follow from it and the seed alone")
+		t.Error("the outcome of a task does not depend only on the task and the seed")
 	}
 	mux, ok := newHandler(1).(*asynq.ServeMux)
 	if !ok {
-		t.Fatal("the handler is no ServeMux")
+		t.Fatal("the handler is not a ServeMux")
 	}
 	types := []string{"search:bulk", "catalog:refresh", "stock:check", "report:daily", "session:cleanup", "newsletter:weekly"}
 	for i := range kinds {
@@ -88,12 +88,12 @@ func TestFates(t *testing.T) {
 	}
 	for _, typ := range types {
 		if _, pattern := mux.Handler(asynq.NewTask(typ, nil)); pattern == "" && typ != "legacy:sync" {
-			t.Errorf("nobody handles %s", typ)
+			t.Errorf("%s has no handler", typ)
 		}
 	}
 }
 
-// Trimming keeps of each state what is bound to come first, or came last.
+// Trimming keeps the tasks that are due first, or the newest ones, depending on the state.
 func TestTrim(t *testing.T) {
 	t.Parallel()
 	d, s := idle(t), newShop(1)
@@ -115,11 +115,11 @@ func TestTrim(t *testing.T) {
 		}
 	}
 	if _, err := d.inspector.GetTaskInfo(standard, "0"); err != nil {
-		t.Errorf("the next task to come is gone: %v", err)
+		t.Errorf("the next due task is gone: %v", err)
 	}
 }
 
-// The first look finds something in all of these queues, before any server has started.
+// All of these queues have tasks before any server starts.
 func TestStock(t *testing.T) {
 	t.Parallel()
 	d := idle(t)
@@ -134,7 +134,7 @@ func TestStock(t *testing.T) {
 	}
 }
 
-// On a Redis that goes on, nothing is left of the demo, and the queues of others stay.
+// On an external Redis, Close deletes all data of the demo and preserves other queues.
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	mini := miniredis.RunT(t)
@@ -148,8 +148,8 @@ func TestRemove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proctest.Eventually(t, "a scheduler to lead", func() bool { return mini.Exists("asynq:scheduler_groups:{shop}") })
-	for _, id := range d.entries { // as if each had enqueued
+	proctest.Eventually(t, "a scheduler to become leader", func() bool { return mini.Exists("asynq:scheduler_groups:{shop}") })
+	for _, id := range d.entries { // as if each had enqueued a task
 		if _, err := mini.ZAdd("asynq:scheduler_history:"+id, 1, "event"); err != nil {
 			t.Fatal(err)
 		}
@@ -172,19 +172,19 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// A Redis that is away is an error, and leaves nothing at work.
-func TestStartAway(t *testing.T) {
+// If Redis is unreachable, Start returns an error and leaves no goroutines.
+func TestStartUnreachable(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if d, err := Start(ctx, Options{Redis: asynq.RedisClientOpt{Addr: "127.0.0.1:1"}}); err == nil {
 		_ = d.Close()
-		t.Error("it started without a Redis")
+		t.Error("Start succeeded without a Redis")
 	}
 }
 
-// Keys expire in the broker, as they do in a real one.
-func TestBrokerAges(t *testing.T) {
+// Keys expire in the embedded broker as in a real Redis.
+func TestBrokerExpiresKeys(t *testing.T) {
 	t.Parallel()
 	b, err := StartBroker()
 	if err != nil {
@@ -195,9 +195,9 @@ func TestBrokerAges(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.mini.SetTTL("key", time.Second)
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for deadline := time.Now().Add(10 * time.Second); b.mini.Exists("key"); <-look.C {
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for deadline := time.Now().Add(time.Minute); b.mini.Exists("key"); <-poll.C {
 		if time.Now().After(deadline) {
 			t.Fatal("the key is still there")
 		}

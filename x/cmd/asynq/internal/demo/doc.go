@@ -1,3 +1,4 @@
-// Package demo is a shop at work: several servers, schedulers and a producer, with all that can befall tasks, for a first look
-// at the tools. It is bounded: its queues do not grow however long it runs.
+// Package demo runs a shop for demonstrations of the tools: several servers, schedulers and a
+// producer, with tasks of all kinds and outcomes. The size of its queues is bounded however long it
+// runs.
 package demo

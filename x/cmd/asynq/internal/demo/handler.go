@@ -12,27 +12,28 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// fate decides what becomes of an attempt: the same task fares the same in each run with the same seed.
-type fate struct{ *rand.Rand }
+// outcome is the random source that determines the outcome of an attempt. The same task has the
+// same outcome in each run with the same seed.
+type outcome struct{ *rand.Rand }
 
-func newFate(ctx context.Context, seed uint64, t *asynq.Task) fate {
+func newOutcome(ctx context.Context, seed uint64, t *asynq.Task) outcome {
 	retried, _ := asynq.GetRetryCount(ctx)
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s\n%d\n", t.Type(), retried)
 	_, _ = h.Write(t.Payload())
-	return fate{rand.New(rand.NewPCG(seed, h.Sum64()))} //nolint:gosec // Nothing is secured by it.
+	return outcome{rand.New(rand.NewPCG(seed, h.Sum64()))} //nolint:gosec // not used for security
 }
 
-// oneIn is true once in n times.
-func (f fate) oneIn(n int) bool { return f.IntN(n) == 0 }
+// oneIn returns true with probability 1/n.
+func (f outcome) oneIn(n int) bool { return f.IntN(n) == 0 }
 
-// between is a time from a to b.
-func (f fate) between(a, b time.Duration) time.Duration {
+// between returns a random duration from a to b.
+func (f outcome) between(a, b time.Duration) time.Duration {
 	return a + time.Duration(f.Int64N(int64(b-a)))
 }
 
-// takes passes the time that the work would take.
-func takes(ctx context.Context, d time.Duration) error {
+// simulate waits for the duration of the work.
+func simulate(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -43,11 +44,11 @@ func takes(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// newHandler handles all types of tasks.
+// newHandler returns the handler of all task types.
 func newHandler(seed uint64) asynq.Handler {
 	mux := asynq.NewServeMux()
-	handle := func(typ string, h func(context.Context, fate, *asynq.Task) error) {
-		mux.HandleFunc(typ, func(ctx context.Context, t *asynq.Task) error { return h(ctx, newFate(ctx, seed, t), t) })
+	handle := func(typ string, h func(context.Context, outcome, *asynq.Task) error) {
+		mux.HandleFunc(typ, func(ctx context.Context, t *asynq.Task) error { return h(ctx, newOutcome(ctx, seed, t), t) })
 	}
 	handle("order:confirm", confirmOrder)
 	handle("payment:capture", capturePayment)
@@ -67,19 +68,19 @@ func newHandler(seed uint64) asynq.Handler {
 	return mux
 }
 
-// result stores v as the result.
+// result stores v as the result of the task.
 func result(t *asynq.Task, v any) error {
 	_, err := t.ResultWriter().Write(encode(v))
 	return err
 }
 
-// do is work of which there is nothing to tell.
-func do(ctx context.Context, f fate, _ *asynq.Task) error {
-	return takes(ctx, f.between(20*time.Millisecond, 250*time.Millisecond))
+// do simulates work without a result.
+func do(ctx context.Context, f outcome, _ *asynq.Task) error {
+	return simulate(ctx, f.between(20*time.Millisecond, 250*time.Millisecond))
 }
 
-func confirmOrder(ctx context.Context, f fate, _ *asynq.Task) error {
-	if err := takes(ctx, f.between(20*time.Millisecond, 200*time.Millisecond)); err != nil {
+func confirmOrder(ctx context.Context, f outcome, _ *asynq.Task) error {
+	if err := simulate(ctx, f.between(20*time.Millisecond, 200*time.Millisecond)); err != nil {
 		return err
 	}
 	if f.oneIn(40) {
@@ -88,23 +89,23 @@ func confirmOrder(ctx context.Context, f fate, _ *asynq.Task) error {
 	return nil
 }
 
-func capturePayment(ctx context.Context, f fate, t *asynq.Task) error {
+func capturePayment(ctx context.Context, f outcome, t *asynq.Task) error {
 	switch {
 	case f.oneIn(35): // beyond the Timeout of the task
-		return fmt.Errorf("payment gateway: POST /v2/captures: %w", takes(ctx, time.Minute))
+		return fmt.Errorf("payment gateway: POST /v2/captures: %w", simulate(ctx, time.Minute))
 	case f.oneIn(30):
 		return fmt.Errorf("payment gateway: card_declined: insufficient_funds: %w", asynq.SkipRetry)
 	case f.oneIn(25):
 		return errors.New("payment gateway: POST /v2/captures: 502 Bad Gateway")
 	}
-	if err := takes(ctx, f.between(80*time.Millisecond, 600*time.Millisecond)); err != nil {
+	if err := simulate(ctx, f.between(80*time.Millisecond, 600*time.Millisecond)); err != nil {
 		return err
 	}
 	return result(t, map[string]any{"captured": true, "reference": fmt.Sprintf("ch_%016x", f.Uint64())})
 }
 
-func sendEmail(ctx context.Context, f fate, _ *asynq.Task) error {
-	if err := takes(ctx, f.between(40*time.Millisecond, 300*time.Millisecond)); err != nil {
+func sendEmail(ctx context.Context, f outcome, _ *asynq.Task) error {
+	if err := simulate(ctx, f.between(40*time.Millisecond, 300*time.Millisecond)); err != nil {
 		return err
 	}
 	switch {
@@ -118,9 +119,9 @@ func sendEmail(ctx context.Context, f fate, _ *asynq.Task) error {
 	return nil
 }
 
-func deliverWebhook(ctx context.Context, f fate, t *asynq.Task) error {
+func deliverWebhook(ctx context.Context, f outcome, t *asynq.Task) error {
 	host := t.Headers()["x-tenant"]
-	if err := takes(ctx, f.between(50*time.Millisecond, 400*time.Millisecond)); err != nil {
+	if err := simulate(ctx, f.between(50*time.Millisecond, 400*time.Millisecond)); err != nil {
 		return err
 	}
 	switch {
@@ -134,8 +135,8 @@ func deliverWebhook(ctx context.Context, f fate, t *asynq.Task) error {
 	return nil
 }
 
-func resizeImage(ctx context.Context, f fate, t *asynq.Task) error {
-	if err := takes(ctx, f.between(200*time.Millisecond, 900*time.Millisecond)); err != nil {
+func resizeImage(ctx context.Context, f outcome, t *asynq.Task) error {
+	if err := simulate(ctx, f.between(200*time.Millisecond, 900*time.Millisecond)); err != nil {
 		return err
 	}
 	switch {
@@ -147,11 +148,11 @@ func resizeImage(ctx context.Context, f fate, t *asynq.Task) error {
 	return result(t, map[string]any{"files": 3, "bytes": 20_000 + f.IntN(400_000)})
 }
 
-// decode reads a marker at a place, which may be beyond the end.
+// decode reads the marker at an index, which may be out of range.
 func decode(data []byte, at int) byte { return data[at] }
 
-func indexProducts(ctx context.Context, f fate, t *asynq.Task) error {
-	if err := takes(ctx, f.between(200*time.Millisecond, 800*time.Millisecond)); err != nil {
+func indexProducts(ctx context.Context, f outcome, t *asynq.Task) error {
+	if err := simulate(ctx, f.between(200*time.Millisecond, 800*time.Millisecond)); err != nil {
 		return err
 	}
 	if f.oneIn(12) {
@@ -160,8 +161,8 @@ func indexProducts(ctx context.Context, f fate, t *asynq.Task) error {
 	return result(t, map[string]any{"indexed": strings.Count(string(t.Payload()), `"sku"`)})
 }
 
-func createInvoice(ctx context.Context, f fate, t *asynq.Task) error {
-	if err := takes(ctx, f.between(100*time.Millisecond, 900*time.Millisecond)); err != nil {
+func createInvoice(ctx context.Context, f outcome, t *asynq.Task) error {
+	if err := simulate(ctx, f.between(100*time.Millisecond, 900*time.Millisecond)); err != nil {
 		return err
 	}
 	if f.oneIn(30) {
@@ -170,22 +171,22 @@ func createInvoice(ctx context.Context, f fate, t *asynq.Task) error {
 	return result(t, map[string]any{"number": fmt.Sprintf("INV-2026-%06d", f.IntN(1_000_000)), "pdf": "s3://shop-invoices/" + fmt.Sprintf("%08x.pdf", f.Uint32()), "pages": 1 + f.IntN(3)})
 }
 
-func remindOfCart(ctx context.Context, f fate, t *asynq.Task) error {
+func remindOfCart(ctx context.Context, f outcome, t *asynq.Task) error {
 	if f.oneIn(4) {
-		return fmt.Errorf("the order has been placed meanwhile: %w", asynq.RevokeTask)
+		return fmt.Errorf("the order was placed in the meantime: %w", asynq.RevokeTask)
 	}
 	return sendEmail(ctx, f, t)
 }
 
-// writeReport takes about half a minute, and tells in its result how far it is.
-func writeReport(ctx context.Context, f fate, t *asynq.Task) error {
+// writeReport takes about half a minute, and reports its progress in the result.
+func writeReport(ctx context.Context, f outcome, t *asynq.Task) error {
 	phases := []string{"collecting orders", "adding up", "drawing charts", "writing pages"}
 	const steps = 20
 	for i := range steps {
 		if err := result(t, map[string]any{"step": i, "of": steps, "percent": 100 * i / steps, "phase": phases[i*len(phases)/steps]}); err != nil {
 			return err
 		}
-		if err := takes(ctx, f.between(time.Second, 2500*time.Millisecond)); err != nil {
+		if err := simulate(ctx, f.between(time.Second, 2500*time.Millisecond)); err != nil {
 			return err
 		}
 		if i == steps-3 && f.oneIn(5) {
@@ -195,12 +196,12 @@ func writeReport(ctx context.Context, f fate, t *asynq.Task) error {
 	return result(t, map[string]any{"step": steps, "of": steps, "percent": 100, "file": "s3://shop-reports/" + fmt.Sprintf("%08x", f.Uint32()) + ".pdf"})
 }
 
-func importCatalog(ctx context.Context, f fate, t *asynq.Task) error {
-	if err := takes(ctx, f.between(500*time.Millisecond, 3*time.Second)); err != nil {
+func importCatalog(ctx context.Context, f outcome, t *asynq.Task) error {
+	if err := simulate(ctx, f.between(500*time.Millisecond, 3*time.Second)); err != nil {
 		return err
 	}
 	if f.oneIn(6) {
-		setPrice(nil, "SKU-00001", len(t.Payload())) // panics, since nobody has made the map
+		setPrice(nil, "SKU-00001", len(t.Payload())) // panics, since the map is nil
 	}
 	return result(t, map[string]any{"read": len(t.Payload())})
 }

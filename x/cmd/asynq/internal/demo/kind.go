@@ -11,15 +11,15 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// kind is a type of tasks that the shop enqueues.
+// kind is a task type that the shop enqueues.
 type kind struct {
-	weight int // its share of all tasks, in thousandths
+	weight int // share of all tasks, in thousandths
 	queue  string
 	typ    string
 	fill   func(*shop) ([]byte, []asynq.Option)
 }
 
-// kinds are the mix. Their weights add up to 1,000.
+// kinds is the mix of tasks. The weights add up to 1,000.
 var kinds = []kind{
 	{120, critical, "order:confirm", func(s *shop) ([]byte, []asynq.Option) {
 		return encode(map[string]any{"order_id": s.nextOrder(), "customer": s.customer(), "items": s.items(1 + s.IntN(4))}),
@@ -59,7 +59,7 @@ var kinds = []kind{
 			[]asynq.Option{asynq.ProcessIn(time.Duration(20+s.IntN(400)) * time.Second), asynq.MaxRetry(2)}
 	}},
 	{35, low, "fraud:score", func(s *shop) ([]byte, []asynq.Option) {
-		// Twice within a minute for one customer is once.
+		// Unique: at most once per minute and customer.
 		return encode(map[string]any{"customer_id": 10_000 + s.IntN(40), "model": "gbm-7"}), []asynq.Option{asynq.Unique(time.Minute), asynq.MaxRetry(1), asynq.Retention(time.Minute)}
 	}},
 	{12, newsletter, "newsletter:send", func(s *shop) ([]byte, []asynq.Option) {
@@ -78,13 +78,13 @@ var kinds = []kind{
 	}},
 }
 
-// task is one of the kind.
+// task returns a task of the kind.
 func (k *kind) task(s *shop) *asynq.Task {
 	payload, opts := k.fill(s)
 	return asynq.NewTask(k.typ, payload, append(opts, asynq.Queue(k.queue), asynq.Header("trace-id", s.hex(8)))...)
 }
 
-// next is a task of the mix.
+// next returns the next task of the mix.
 func (s *shop) next() *asynq.Task {
 	n := s.IntN(1000)
 	for i := range kinds {
@@ -95,7 +95,7 @@ func (s *shop) next() *asynq.Task {
 	panic("demo: the weights of the kinds do not add up to 1,000")
 }
 
-// some are tasks of one kind.
+// some returns n tasks of one type.
 func (s *shop) some(typ string, n int, more ...asynq.Option) []*asynq.Task {
 	var all []*asynq.Task
 	for i := range kinds {
@@ -109,7 +109,7 @@ func (s *shop) some(typ string, n int, more ...asynq.Option) []*asynq.Task {
 	return all
 }
 
-// picture is a small image as bytes.
+// picture returns a small PNG image.
 func (s *shop) picture() []byte {
 	m := image.NewPaletted(image.Rect(0, 0, 24, 24), color.Palette{color.White, color.RGBA{R: uint8(s.IntN(256)), G: uint8(s.IntN(256)), B: uint8(s.IntN(256)), A: 255}})
 	for i := range m.Pix {

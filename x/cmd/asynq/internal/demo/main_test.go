@@ -12,7 +12,8 @@ type noLog struct{}
 
 func (noLog) Printf(context.Context, string, ...any) {}
 
-// What go-redis has to say comes back as an error as well. When all is closed, no goroutine is left.
+// TestMain disables the log of go-redis, which also returns its messages as errors, and checks that
+// no goroutines remain.
 func TestMain(m *testing.M) {
 	redis.SetLogger(noLog{})
 	goleak.VerifyTestMain(m)

@@ -10,11 +10,11 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// enqueueEvery is how often tasks are enqueued.
-const enqueueEvery = 200 * time.Millisecond
+// enqueueInterval is how often tasks are enqueued.
+const enqueueInterval = 200 * time.Millisecond
 
-// wave is how many times the average comes at a time since the start: calm and busy minutes, with a rush of twelve seconds in each
-// third minute.
+// wave returns the rate relative to the average at a time since the start: calm and busy minutes,
+// with a burst of twelve seconds every three minutes.
 func wave(since time.Duration) float64 {
 	const period = 3 * time.Minute
 	at := since % period
@@ -29,7 +29,7 @@ func (d *Demo) produce(ctx context.Context, s *shop) {
 	began, last := time.Now(), time.Now()
 	owed := 0.0
 	away := false
-	t := time.NewTicker(enqueueEvery)
+	t := time.NewTicker(enqueueInterval)
 	defer t.Stop()
 	for {
 		select {
@@ -38,7 +38,7 @@ func (d *Demo) produce(ctx context.Context, s *shop) {
 		case <-t.C:
 		}
 		now := time.Now()
-		owed += min(now.Sub(last).Seconds(), 1) * d.opts.Rate * wave(now.Sub(began)) // a machine that slept need not catch up
+		owed += min(now.Sub(last).Seconds(), 1) * d.opts.Rate * wave(now.Sub(began)) // do not catch up after a suspend
 		last = now
 		var tasks []*asynq.Task
 		for ; owed >= 1; owed-- {
@@ -46,13 +46,13 @@ func (d *Demo) produce(ctx context.Context, s *shop) {
 		}
 		err := d.send(ctx, tasks)
 		if err != nil && ctx.Err() == nil && !away {
-			d.opts.warn("no tasks are enqueued", "error", err)
+			d.opts.warn("cannot enqueue tasks", "error", err)
 		}
 		away = err != nil
 	}
 }
 
-// send enqueues tasks. Those that are there already are as good as enqueued.
+// send enqueues tasks. Duplicates are not errors.
 func (d *Demo) send(ctx context.Context, tasks []*asynq.Task) error {
 	var failed error
 	for _, r := range d.enqueue.BatchEnqueueContext(ctx, tasks) {
@@ -63,7 +63,7 @@ func (d *Demo) send(ctx context.Context, tasks []*asynq.Task) error {
 	return failed
 }
 
-// stock fills the queues for a first look.
+// stock fills the queues at the start.
 func (d *Demo) stock(ctx context.Context, s *shop) error {
 	later := func(n int, every time.Duration) (tasks []*asynq.Task) {
 		for i := range n {

@@ -6,10 +6,11 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// schedulerGroup is the group that two of the schedulers are in.
+// schedulerGroup is the group of two of the schedulers.
 const schedulerGroup = "shop"
 
-// startSchedulers starts a group of two, of which one waits for the other's death, and one that is for itself.
+// startSchedulers starts a group of two schedulers, a leader and a standby, and one scheduler
+// without a group.
 func (d *Demo) startSchedulers(redis asynq.RedisConnOpt) error {
 	refresh := asynq.PeriodicTaskConfig{Cronspec: "@every 30s", Task: asynq.NewTask("catalog:refresh", []byte(`{"source":"warehouse","full":false}`)), Opts: []asynq.Option{asynq.Queue(low), asynq.MaxRetry(1)}}
 	stock := asynq.PeriodicTaskConfig{Cronspec: "@every 15s", Task: asynq.NewTask("stock:check", []byte(`{"threshold":5}`)), Opts: []asynq.Option{asynq.Timeout(10 * time.Second), asynq.MaxRetry(2)}}

@@ -9,13 +9,13 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// The queues, by what they show.
+// The queues, with what each demonstrates.
 const (
 	critical   = "critical"
 	standard   = "default"
 	low        = "low"
-	images     = "images"     // few slots: it falls behind in each rush
-	invoices   = "invoices"   // results that are kept
+	images     = "images"     // few slots: it falls behind in each burst
+	invoices   = "invoices"   // retained results
 	reports    = "reports"    // long tasks with progress
 	search     = "search"     // groups
 	newsletter = "newsletter" // paused
@@ -26,7 +26,7 @@ var queues = []string{critical, standard, low, images, invoices, reports, search
 
 // startServers starts four servers with different queues.
 func (d *Demo) startServers(redis asynq.RedisConnOpt) error {
-	// What servers have to say of tasks that fail is seen in the tools.
+	// The tools show the errors of tasks.
 	log := asynq.NewSlogLogger(slog.New(slog.DiscardHandler))
 	if d.opts.Log != nil {
 		log = asynq.NewSlogLogger(d.opts.Log)
@@ -52,17 +52,17 @@ func (d *Demo) startServers(redis asynq.RedisConnOpt) error {
 	return nil
 }
 
-// retryDelay is short enough for somebody who watches: 4 s, 8 s, 16 s, …
+// retryDelay is short enough to watch retries: 4 s, 8 s, 16 s, …
 func retryDelay(n int, _ error, _ *asynq.Task) time.Duration {
 	return time.Duration(math.Pow(2, float64(min(n, 6)))) * 4 * time.Second
 }
 
-// combine makes one task of the products that are to be indexed.
+// combine aggregates products into one indexing task.
 func combine(group string, tasks []*asynq.Task) *asynq.Task {
 	products := make([]json.RawMessage, len(tasks))
 	for i, t := range tasks {
 		products[i] = t.Payload()
 	}
-	payload, _ := json.Marshal(map[string]any{"index": group, "products": products}) // made by this package
+	payload, _ := json.Marshal(map[string]any{"index": group, "products": products}) // the products are valid JSON
 	return asynq.NewTask("search:bulk", payload, asynq.MaxRetry(3), asynq.Timeout(10*time.Second), asynq.Retention(3*time.Minute))
 }

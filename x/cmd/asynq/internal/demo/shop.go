@@ -16,17 +16,17 @@ var (
 	partners   = []string{"hooks.parcel.example", "api.ledger.example", "events.loyalty.example", "in.warehouse.example"}
 )
 
-// shop makes up customers, orders and products. It is for one goroutine.
+// shop generates customers, orders and products. It is not safe for concurrent use.
 type shop struct {
 	*rand.Rand
 	order int64
 }
 
 func newShop(seed uint64) *shop {
-	return &shop{Rand: rand.New(rand.NewPCG(seed, 1)), order: 480_000} //nolint:gosec // Nothing is secured by it.
+	return &shop{Rand: rand.New(rand.NewPCG(seed, 1)), order: 480_000} //nolint:gosec // not used for security
 }
 
-// of is one of some.
+// of returns a random item.
 func of[T any](s *shop, some []T) T { return some[s.IntN(len(some))] }
 
 type customer struct {
@@ -73,7 +73,7 @@ func (s *shop) nextOrder() int64 {
 	return s.order
 }
 
-// hex is n random bytes as text.
+// hex returns n random bytes in hex.
 func (s *shop) hex(n int) string { return fmt.Sprintf("%x", s.bytes(n)) }
 
 func (s *shop) bytes(n int) []byte {
@@ -84,7 +84,7 @@ func (s *shop) bytes(n int) []byte {
 	return b
 }
 
-// encode is the JSON of what can only be made into JSON.
+// encode returns v as JSON. It panics if v cannot be encoded.
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

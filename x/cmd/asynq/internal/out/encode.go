@@ -6,67 +6,110 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// funcs are those that a template may call besides the usual ones.
+// funcs are the additional template functions.
 var funcs = template.FuncMap{
 	"json":  func(v any) (string, error) { b, err := marshal(v); return string(b), err },
 	"lower": strings.ToLower,
 	"upper": strings.ToUpper,
 }
 
-// marshal is json.Marshal that leaves <, > and & as they are.
+// marshal is json.Marshal without HTML escaping. It escapes unsafe characters.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	if err := WriteJSON(&b, v, ""); err != nil {
 		return nil, err
 	}
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-func writeJSON(w io.Writer, v any, indent bool) error {
-	enc := json.NewEncoder(w)
+// WriteJSON writes v and a newline. Unsafe characters are escaped as \u202e, so the JSON can be
+// shown on a terminal.
+func WriteJSON(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if indent {
-		enc.SetIndent("", "  ")
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return err
 	}
-	return enc.Encode(v)
+	_, err := w.Write(EscapeJSON(b.Bytes()))
+	return err
 }
 
 // writeYAML writes v with the names and the order of its JSON.
 func writeYAML(w io.Writer, v any) error {
-	b, err := marshal(v)
+	text, err := marshal(v)
 	if err != nil {
 		return err
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(b, &doc); err != nil { // JSON is YAML
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	doc, err := yamlNode(dec)
+	if err != nil {
 		return err
 	}
-	plain(&doc)
-	enc := yaml.NewEncoder(w)
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	if err := enc.Encode(&doc); err != nil {
+	if err := enc.Encode(doc); err != nil {
 		return err
 	}
-	return enc.Close()
-}
-
-// plain takes the braces and quotes of JSON off; the encoder puts quotes back where a text needs them.
-func plain(n *yaml.Node) {
-	n.Style = 0
-	for _, c := range n.Content {
-		plain(c)
+	if err := enc.Close(); err != nil {
+		return err
 	}
+	_, err = w.Write(escapeStrings(b.Bytes(), true))
+	return err
 }
 
-// execute writes what the template makes of v, and a newline.
+// yamlNode decodes a JSON value. Package yaml decodes most JSON too, but rejects control characters
+// and long keys.
+func yamlNode(dec *json.Decoder) (*yaml.Node, error) {
+	token, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	n := &yaml.Node{Kind: yaml.ScalarNode}
+	switch t := token.(type) {
+	case json.Delim:
+		n.Kind = yaml.SequenceNode
+		if t == '{' {
+			n.Kind = yaml.MappingNode
+		}
+		for dec.More() { // keys count as values
+			item, err := yamlNode(dec)
+			if err != nil {
+				return nil, err
+			}
+			n.Content = append(n.Content, item)
+		}
+		_, err = dec.Token() // the closing delimiter
+		return n, err
+	case string:
+		n.Tag, n.Value = "!!str", t // the encoder quotes what looks like another type
+		if strings.IndexFunc(t, func(r rune) bool { return r != '\n' && Unsafe(r) }) >= 0 {
+			n.Style = yaml.DoubleQuotedStyle // the escapes need it
+		}
+	case json.Number:
+		n.Tag, n.Value = "!!int", t.String()
+		if strings.ContainsAny(n.Value, ".eE") {
+			n.Tag = "!!float"
+		}
+	case bool:
+		n.Tag, n.Value = "!!bool", strconv.FormatBool(t)
+	case nil:
+		n.Tag, n.Value = "!!null", "null"
+	}
+	return n, nil
+}
+
+// execute writes the output of the template for v, and a newline.
 func (o *Options) execute(w io.Writer, v any) error {
 	fields, err := fieldsOf(v)
 	if err != nil {
@@ -77,33 +120,38 @@ func (o *Options) execute(w io.Writer, v any) error {
 		return &TemplateError{err, fields}
 	}
 	b.WriteByte('\n')
-	_, err = w.Write(b.Bytes())
+	if o.Terminal {
+		_, err = io.WriteString(w, Escape(b.String()))
+	} else {
+		_, err = w.Write(b.Bytes())
+	}
 	return err
 }
 
-// TemplateError says that a template does not fit what it is for, most often because of a field that is not there.
+// TemplateError is an error of a template execution, usually an unknown field.
 type TemplateError struct {
 	err    error
 	fields any
 }
 
-// Error says where in the template it is, and which fields there are.
+// Error returns the position in the template and the available fields.
 func (e *TemplateError) Error() string {
 	text := e.err.Error()
 	if _, at, ok := strings.Cut(text, " executing \"output\" at "); ok {
 		text = at
 	}
-	text = "--output: template at " + strings.ReplaceAll(text, "map has no entry for key", "there is no field")
+	text = "--output: template at " + strings.ReplaceAll(text, "map has no entry for key", "unknown field")
 	if fields, ok := e.fields.(map[string]any); ok && len(fields) > 0 {
-		text += "; the fields are " + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
+		text += "; use one of " + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
 	}
 	return text
 }
 
-// Unwrap returns what the package text/template says.
+// Unwrap returns the error of package text/template.
 func (e *TemplateError) Unwrap() error { return e.err }
 
-// fieldsOf is v by the names of its JSON: maps, lists, strings, booleans, and numbers as int64 where they are whole.
+// fieldsOf converts v to the values of its JSON: maps, lists, strings, booleans and numbers. Whole
+// numbers are int64.
 func fieldsOf(v any) (any, error) {
 	b, err := marshal(v)
 	if err != nil {
@@ -124,7 +172,7 @@ func numbers(v any) any {
 		if n, err := v.Int64(); err == nil {
 			return n
 		}
-		f, _ := v.Float64() // it came from a number
+		f, _ := v.Float64() // it was encoded from a number
 		return f
 	case map[string]any:
 		for name, field := range v {

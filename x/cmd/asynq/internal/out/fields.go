@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// Field is a line of what is shown of one thing. The zero value is an empty line.
+// Field is a named value on a line. The zero value is an empty line.
 type Field struct {
 	Name  string
 	Value any
 	Style Style
 }
 
-// Fields writes lines of names and values, aligned.
+// Fields writes aligned lines of names and values.
 func Fields(w io.Writer, o Options, fields []Field) error {
 	width := 0
 	for _, f := range fields {

@@ -6,7 +6,8 @@ import (
 	"github.com/asynq-go/asynq/x/filter"
 )
 
-// Filtered are the rows that the filter admits by the names of their JSON.
+// Filtered yields the rows that match the filter. The fields of the filter are the JSON field
+// names.
 func Filtered[T any](f *filter.Rows, rows iter.Seq2[T, error]) iter.Seq2[T, error] {
 	if f.Empty() {
 		return rows
@@ -15,7 +16,7 @@ func Filtered[T any](f *filter.Rows, rows iter.Seq2[T, error]) iter.Seq2[T, erro
 		for row, err := range rows {
 			ok := true
 			if err == nil {
-				ok, err = admits(f, row)
+				ok, err = matches(f, row)
 			}
 			if (ok || err != nil) && !yield(row, err) {
 				return
@@ -24,7 +25,7 @@ func Filtered[T any](f *filter.Rows, rows iter.Seq2[T, error]) iter.Seq2[T, erro
 	}
 }
 
-func admits(f *filter.Rows, row any) (bool, error) {
+func matches(f *filter.Rows, row any) (bool, error) {
 	v, err := fieldsOf(row)
 	if err != nil {
 		return false, err

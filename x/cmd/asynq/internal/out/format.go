@@ -1,4 +1,4 @@
-// Package out writes rows to the terminal, or for programs.
+// Package out writes rows as tables or in machine-readable formats.
 package out
 
 import (
@@ -8,10 +8,10 @@ import (
 	"text/template"
 )
 
-// Kind is a format of output.
+// Kind is an output format.
 type Kind string
 
-// The formats. A template comes as "template=TEXT".
+// The formats. A template has the form "template=TEXT".
 const (
 	Table    Kind = "table"
 	Wide     Kind = "wide"
@@ -21,31 +21,32 @@ const (
 	Template Kind = "template"
 )
 
-// Kinds are the names of the formats.
+// Kinds are the format names.
 var Kinds = []string{"table", "wide", "json", "ndjson", "yaml", "template="}
 
-// Options say how to write.
+// Options configures the output.
 type Options struct {
 	Kind      Kind
 	NoHeaders bool // for tables
 	Color     bool // for tables
+	Terminal  bool // the output is a terminal, so templates must not write unsafe characters
 
 	template *template.Template
 }
 
-// Parse sets the format by the text of a flag. Its errors are the user's.
+// Parse sets the format from the text of a flag.
 func (o *Options) Parse(text string) error {
 	name, rest, isTemplate := strings.Cut(text, "=")
 	switch kind := Kind(name); kind {
 	case Table, Wide, JSON, NDJSON, YAML:
 		if isTemplate {
-			return fmt.Errorf("the format %s takes nothing after it", name)
+			return fmt.Errorf("format %s takes no argument", name)
 		}
 		o.Kind = kind
 		return nil
 	case Template:
 		if rest == "" {
-			return fmt.Errorf("write the template after it, as in 'template={{.queue}} {{.size}}'")
+			return fmt.Errorf("missing template: use a form like 'template={{.queue}} {{.size}}'")
 		}
 		t, err := template.New("output").Option("missingkey=error").Funcs(funcs).Parse(rest)
 		if err != nil {
@@ -58,16 +59,16 @@ func (o *Options) Parse(text string) error {
 	}
 }
 
-// IsTable reports whether the output is for people.
+// IsTable reports whether the format is a table.
 func (o *Options) IsTable() bool { return o.Kind == "" || o.Kind == Table || o.Kind == Wide }
 
-// One writes a single thing: as an object for programs, and for people with table.
+// One writes a single item: with table, or as an object in a machine-readable format.
 func One(w io.Writer, o Options, v any, table func(io.Writer) error) error {
 	switch o.Kind {
 	case JSON:
-		return writeJSON(w, v, true)
+		return WriteJSON(w, v, "  ")
 	case NDJSON:
-		return writeJSON(w, v, false)
+		return WriteJSON(w, v, "")
 	case YAML:
 		return writeYAML(w, v)
 	case Template:

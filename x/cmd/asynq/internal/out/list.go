@@ -5,39 +5,40 @@ import (
 	"io"
 	"iter"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
 // Column is a column of a table.
 type Column[T any] struct {
-	// Head is the heading, in capital letters.
+	// Head is the heading, in upper case.
 	Head string
 
-	// Cell is the text of a row. Characters that a terminal would obey are replaced.
+	// Cell returns the text of a row. List applies Clean to it.
 	Cell func(T) string
 
-	// Wide columns are shown with -o wide only.
+	// Wide columns appear only with -o wide.
 	Wide bool
 
-	// Right aligns the column to the right, as numbers are.
+	// Right aligns the column to the right.
 	Right bool
 
-	// Style is the look of a cell on a terminal; nil for plain.
+	// Style returns the style of a cell on a terminal; nil means Plain.
 	Style func(T) Style
 }
 
-// widthRows is how many rows the width of the columns is measured from. Further ones are written as they come.
+// widthRows is the number of rows that determine the column widths. List writes further rows as
+// they arrive.
 const widthRows = 500
 
-// List writes rows as they come, in the format of the options. What it holds in memory does not grow with their number. If rows yields an
-// error, what came before is written in full, and the error returned.
+// List writes rows as they arrive, in the format of the options. Its memory use does not depend on
+// the number of rows. If rows yields an error, List writes the preceding rows and returns the
+// error.
 func List[T any](w io.Writer, o Options, columns []Column[T], rows iter.Seq2[T, error]) error {
 	switch o.Kind {
 	case JSON:
 		return listJSON(w, rows)
 	case NDJSON:
-		return each(rows, func(row T) error { return writeJSON(w, row, false) })
+		return each(rows, func(row T) error { return WriteJSON(w, row, "") })
 	case YAML:
 		return listYAML(w, rows)
 	case Template:
@@ -45,7 +46,7 @@ func List[T any](w io.Writer, o Options, columns []Column[T], rows iter.Seq2[T, 
 	default:
 		t := newTable(w, o, columns)
 		err := each(rows, t.add)
-		if err != nil && !t.begun && len(t.held) == 0 {
+		if err != nil && !t.started && len(t.held) == 0 {
 			return err // the headings would look like an empty list
 		}
 		if endErr := t.end(); err == nil {
@@ -67,12 +68,12 @@ func each[T any](rows iter.Seq2[T, error], do func(T) error) error {
 	return nil
 }
 
-// listJSON writes an array that is whole even if the rows end with an error.
+// listJSON writes an array. The array is complete even if the rows end with an error.
 func listJSON[T any](w io.Writer, rows iter.Seq2[T, error]) error {
 	n := 0
 	err := each(rows, func(row T) error {
 		var b bytes.Buffer
-		if err := writeJSON(&b, row, true); err != nil {
+		if err := WriteJSON(&b, row, "  "); err != nil {
 			return err
 		}
 		lead := ",\n  "
@@ -87,7 +88,7 @@ func listJSON[T any](w io.Writer, rows iter.Seq2[T, error]) error {
 	end := "\n]\n"
 	switch {
 	case n == 0 && err != nil:
-		return err // an empty list would be a lie
+		return err // do not write an empty list: the rows are unknown
 	case n == 0:
 		end = "[]\n"
 	}
@@ -115,8 +116,8 @@ type table[T any] struct {
 	o       Options
 	columns []Column[T]
 	widths  []int
-	held    []T // rows that the widths are measured from
-	begun   bool
+	held    []T // rows that determine the widths
+	started bool
 }
 
 func newTable[T any](w io.Writer, o Options, columns []Column[T]) *table[T] {
@@ -134,7 +135,7 @@ func newTable[T any](w io.Writer, o Options, columns []Column[T]) *table[T] {
 }
 
 func (t *table[T]) add(row T) error {
-	if t.begun {
+	if t.started {
 		return t.write(row)
 	}
 	for i, c := range t.columns {
@@ -147,7 +148,7 @@ func (t *table[T]) add(row T) error {
 }
 
 func (t *table[T]) begin() error {
-	t.begun = true
+	t.started = true
 	if !t.o.NoHeaders {
 		heads := make([]string, len(t.columns))
 		for i, c := range t.columns {
@@ -167,7 +168,7 @@ func (t *table[T]) begin() error {
 }
 
 func (t *table[T]) end() error {
-	if t.begun {
+	if t.started {
 		return nil
 	}
 	return t.begin()
@@ -210,9 +211,10 @@ func (t *table[T]) line(cells []string, style func(int) Style) error {
 	return err
 }
 
-// Clean replaces what a terminal would obey, and line breaks, so that a task can neither break a table nor drive the terminal.
+// Clean returns text as one line of a table: unsafe characters become U+FFFD, line breaks and tabs
+// become spaces.
 func Clean(s string) string {
-	bad := func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Cf, r) }
+	bad := func(r rune) bool { return r == utf8.RuneError || Unsafe(r) }
 	if strings.IndexFunc(s, bad) < 0 {
 		return s
 	}
@@ -221,7 +223,7 @@ func Clean(s string) string {
 		case r == '\n' || r == '\t' || r == '\r':
 			return ' '
 		case bad(r):
-			return '\uFFFD'
+			return utf8.RuneError
 		}
 		return r
 	}, s)

@@ -51,8 +51,8 @@ func text(t *testing.T, format string, rows iter.Seq2[row, error]) (string, erro
 	return b.String(), err
 }
 
-// What is written before an error is whole, and an error before the first row leaves no empty list behind.
-func TestErrorOnTheWay(t *testing.T) {
+// Output before an error is complete. An error before the first row writes no empty list.
+func TestErrorDuringList(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for _, format := range []string{"table", "json", "ndjson", "yaml", "template={{.name}}"} {
@@ -69,7 +69,7 @@ func TestErrorOnTheWay(t *testing.T) {
 	}
 }
 
-// A long table is written as its rows come.
+// List writes the rows of a long table as they arrive.
 func TestLongTable(t *testing.T) {
 	t.Parallel()
 	got, err := text(t, "table", rows(3*widthRows, nil))
@@ -91,7 +91,7 @@ func TestLongTable(t *testing.T) {
 	}
 }
 
-// A task cannot drive the terminal, nor break the table.
+// Task data cannot control the terminal or break the table.
 func TestClean(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -103,7 +103,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Numbers keep all of their digits in every format.
+// Numbers keep all their digits in every format.
 func TestExactNumbers(t *testing.T) {
 	t.Parallel()
 	const big = 9007199254740993 // 2^53 + 1
@@ -115,7 +115,7 @@ func TestExactNumbers(t *testing.T) {
 	}
 }
 
-// YAML keeps texts that look like something else.
+// YAML preserves strings that look like other types.
 func TestYAMLTexts(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"true", "1", "null", "a: b", "- x", "<&>", "2026-01-01", "y", ""} {
@@ -129,7 +129,7 @@ func TestYAMLTexts(t *testing.T) {
 	}
 }
 
-// Rows are filtered by the names and values of their JSON.
+// Filters match the names and values of the JSON fields.
 func TestFiltered(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -143,7 +143,7 @@ func TestFiltered(t *testing.T) {
 			got = append(got, row.Name)
 		}
 		if strings.Join(got, " ") != want {
-			t.Errorf("%q admits %v, want %s", text, got, want)
+			t.Errorf("%q matches %v, want %s", text, got, want)
 		}
 	}
 	broken := errors.New("broken")
@@ -169,12 +169,12 @@ func parsed(t *testing.T, text string) *filter.Rows {
 	return f
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"", "xml", "json=x", "template", "template=", "template={{", "template={{nothing}}"} {
 		var o Options
 		if err := o.Parse(format); err == nil {
-			t.Errorf("format %q was taken", format)
+			t.Errorf("format %q was accepted", format)
 		}
 	}
 	var o Options
@@ -182,7 +182,7 @@ func TestParseRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := List(&bytes.Buffer{}, o, columns, rows(1, nil)); err == nil {
-		t.Error("a field that is not there was taken")
+		t.Error("an unknown field was accepted")
 	}
 }
 

@@ -1,9 +1,9 @@
 package out
 
-// Style is a look of text on a terminal, in its own colours.
+// Style is a text style on a terminal, as ANSI codes.
 type Style string
 
-// The looks: Good, Warn and Bad tell how something is.
+// The styles. Good, Warn and Bad express a condition.
 const (
 	Plain Style = ""
 	Bold  Style = "1"
@@ -13,7 +13,7 @@ const (
 	Bad   Style = "31"
 )
 
-// Paint puts the text into the look.
+// Paint returns text in the style.
 func (s Style) Paint(text string) string {
 	if s == Plain || text == "" {
 		return text

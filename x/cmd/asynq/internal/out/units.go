@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Bytes is a size in the units of 1024.
+// Bytes formats a size in binary units.
 func Bytes(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
@@ -17,7 +17,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", size, units[0])
 }
 
-// Time is a moment in UTC, to the second; "-" for none.
+// Time formats a time in UTC with seconds, or "-" for the zero time.
 func Time(t time.Time) string {
 	if t.IsZero() {
 		return "-"

@@ -1,4 +1,4 @@
-// Package site serves the web UI: it listens, tells where, and ends in order.
+// Package site serves the web UI over HTTP, with a graceful shutdown.
 package site
 
 import (
@@ -16,43 +16,45 @@ import (
 )
 
 const (
-	// patience is how long requests at work may go on after the end.
-	patience = 5 * time.Second
-	// bodyTime is for how long a request's body may come in. There is no limit for the whole of a request, as streams of events have none.
+	// shutdownTimeout is how long active requests may continue after shutdown begins.
+	shutdownTimeout = 5 * time.Second
+	// bodyTime is the time limit for receiving a request body. Requests as a whole have no limit,
+	// since event streams have none.
 	bodyTime = time.Minute
 )
 
-// UI is the web UI, of which Close ends the streams of events.
+// UI is the web UI. Close ends its event streams.
 type UI interface {
 	http.Handler
 	io.Closer
 }
 
-// Options say where to listen.
+// Options configures a Site.
 type Options struct {
-	// Addr is host:port to listen on.
+	// Addr is the address to listen on, host:port.
 	Addr string
 
-	// Others is how many of the next ports are tried while one is taken.
-	Others int
+	// ExtraPorts is how many of the following ports to try if the port is in use.
+	ExtraPorts int
 
-	// CertFile and KeyFile are PEM files of a certificate and its key. Together they turn TLS on. They are read once.
+	// CertFile and KeyFile are PEM files of a certificate and its key, and enable TLS.
+	// They are read once.
 	CertFile, KeyFile string
 
-	// RootPath is where the UI is mounted: the root of the host leads there.
+	// RootPath is the path of the UI. The root of the host redirects to it.
 	RootPath string
 
 	Log *slog.Logger
 }
 
-// Site has its place to listen at, where nobody is served yet.
+// Site is a listener for the web UI. Serve starts serving.
 type Site struct {
 	opts Options
 	l    net.Listener
-	url  string
+	at   string // scheme and host
 }
 
-// Listen opens the place to listen at.
+// Listen opens the listener.
 func Listen(ctx context.Context, opts Options) (*Site, error) {
 	s := &Site{opts: opts}
 	var config *tls.Config
@@ -60,29 +62,33 @@ func Listen(ctx context.Context, opts Options) (*Site, error) {
 	if opts.CertFile != "" || opts.KeyFile != "" {
 		cert, err := tls.LoadX509KeyPair(opts.CertFile, opts.KeyFile)
 		if err != nil {
-			return nil, fmt.Errorf("the certificate and its key: %w", err)
+			return nil, fmt.Errorf("loading the certificate and its key: %w", err)
 		}
 		config = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 		scheme = "https"
 	}
 	var err error
-	if s.l, err = listen(ctx, opts.Addr, opts.Others); err != nil {
+	if s.l, err = listen(ctx, opts.Addr, opts.ExtraPorts); err != nil {
 		return nil, fmt.Errorf("cannot listen: %w", err)
 	}
-	s.url = scheme + "://" + shown(s.l.Addr()) + opts.RootPath + "/"
+	s.at = scheme + "://" + DisplayAddr(s.l.Addr())
 	if config != nil {
 		s.l = tls.NewListener(s.l, config)
 	}
 	return s, nil
 }
 
-// URL is where a browser on this machine finds the UI.
-func (s *Site) URL() string { return s.url }
+// URL returns the URL of the UI for a browser on this machine.
+func (s *Site) URL() string { return s.Link(s.opts.RootPath + "/") }
 
-// Close gives the place up, for those who do not come to Serve.
+// Link returns the URL of a path and query.
+func (s *Site) Link(path string) string { return s.at + path }
+
+// Close closes the listener. Call it if Serve is not called.
 func (s *Site) Close() error { return s.l.Close() }
 
-// Serve serves the UI until ctx ends, and then closes it and lets requests at work end. The error is nil after an orderly end.
+// Serve serves the UI until ctx ends. Then it closes the UI and waits for active requests. It
+// returns nil after a graceful shutdown.
 func (s *Site) Serve(ctx context.Context, ui UI) error {
 	srv := &http.Server{
 		Handler: s.routes(ui), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
@@ -95,12 +101,12 @@ func (s *Site) Serve(ctx context.Context, ui UI) error {
 		return errors.Join(fmt.Errorf("serving: %w", err), ui.Close())
 	case <-ctx.Done():
 	}
-	s.opts.Log.Info("the web UI ends")
-	err := ui.Close() // first, since a stream of events would last as long as the browser likes
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	s.opts.Log.Info("web UI stopping")
+	err := ui.Close() // first, since event streams last until the browser closes them
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if cut := srv.Shutdown(last); cut != nil {
-		err = errors.Join(err, fmt.Errorf("requests were cut off: %w", cut), srv.Close())
+		err = errors.Join(err, fmt.Errorf("requests were interrupted: %w", cut), srv.Close())
 	}
 	if end := <-ended; !errors.Is(end, http.ErrServerClosed) {
 		err = errors.Join(err, end)
@@ -108,7 +114,8 @@ func (s *Site) Serve(ctx context.Context, ui UI) error {
 	return err
 }
 
-// routes adds to the UI what lies outside of it, and so of all rules of access: /healthz, which tells nothing of the queues.
+// routes adds the routes outside the UI, which need no login: /healthz, which reveals nothing about
+// the queues.
 func (s *Site) routes(ui http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -121,9 +128,9 @@ func (s *Site) routes(ui http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // all servers of net/http can
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // supported by all servers of net/http
 		}
-		// Not through the mux: it would clean paths, and those of the API may have names with anything in them.
+		// Bypass the mux, which would clean paths: API paths may contain arbitrary names.
 		if h, pattern := mux.Handler(r); pattern != "" && (r.URL.Path == "/" || r.URL.Path == "/healthz") {
 			h.ServeHTTP(w, r)
 			return
@@ -132,8 +139,8 @@ func (s *Site) routes(ui http.Handler) http.Handler {
 	})
 }
 
-// listen tries the port, and as many of those after it as others says.
-func listen(ctx context.Context, addr string, others int) (net.Listener, error) {
+// listen tries the port and up to extra following ports.
+func listen(ctx context.Context, addr string, extra int) (net.Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", addr)
 	host, port, split := net.SplitHostPort(addr)
@@ -144,14 +151,14 @@ func listen(ctx context.Context, addr string, others int) (net.Listener, error) 
 	if lookup != nil {
 		return l, err
 	}
-	for i := 1; i <= others && errors.Is(err, syscall.EADDRINUSE); i++ {
+	for i := 1; i <= extra && errors.Is(err, syscall.EADDRINUSE); i++ {
 		l, err = config.Listen(ctx, "tcp", net.JoinHostPort(host, fmt.Sprint(first+i)))
 	}
 	return l, err
 }
 
-// shown is the address for a browser: no host stands for all interfaces, of which this machine's own is one.
-func shown(addr net.Addr) string {
+// DisplayAddr returns the address for a browser on this machine, with localhost for all interfaces.
+func DisplayAddr(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
 		return addr.String()
@@ -162,7 +169,7 @@ func shown(addr net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-// IsLoopback says whether only this machine reaches an address of host:port.
+// IsLoopback reports whether host:port is reachable only from this machine.
 func IsLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// page is a UI of one page, whose streams last until it is closed.
+// page is a UI with one page. Its streams last until it is closed.
 type page struct {
 	http.Handler
 	closed chan struct{}
@@ -40,9 +40,9 @@ func TestNextFreePort(t *testing.T) {
 	t.Cleanup(func() { _ = taken.Close() })
 	opts := Options{Addr: taken.Addr().String(), Log: slog.New(slog.DiscardHandler)}
 	if _, err := Listen(t.Context(), opts); err == nil {
-		t.Error("it listens where somebody else does")
+		t.Error("Listen succeeded on a port in use")
 	}
-	opts.Others = 50
+	opts.ExtraPorts = 50
 	s, err := Listen(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -92,22 +92,22 @@ func TestServe(t *testing.T) {
 	defer stream.Body.Close()
 	began := time.Now()
 	cancel()
-	if err := <-ended; err != nil || time.Since(began) >= patience {
-		t.Errorf("it ended after %v with %v: the UI is to be closed before requests are waited for", time.Since(began), err)
+	if err := <-ended; err != nil || time.Since(began) >= shutdownTimeout {
+		t.Errorf("ended after %v with %v; the UI must be closed before waiting for requests", time.Since(began), err)
 	}
 	if _, err := io.Copy(io.Discard, stream.Body); err != nil {
 		t.Errorf("the stream: %v", err)
 	}
 }
 
-func TestShown(t *testing.T) {
+func TestDisplayAddr(t *testing.T) {
 	t.Parallel()
 	for addr, want := range map[string]string{"127.0.0.1:1": "127.0.0.1:1", "0.0.0.0:2": "localhost:2", "[::]:3": "localhost:3", "[::1]:4": "[::1]:4"} {
 		tcp, err := net.ResolveTCPAddr("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := shown(tcp); got != want {
+		if got := DisplayAddr(tcp); got != want {
 			t.Errorf("%s is shown as %s, want %s", addr, got, want)
 		}
 	}

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq\Exception;
 
-/** The token is unknown (401), or not good for this (403). */
+/** The token is unknown (401) or lacks access (403). */
 class AccessDenied extends ProblemException
 {
 }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq\Exception;
 
-/** All exceptions that this package throws at its callers. */
+/** Base class of the exceptions of this package. */
 class AsynqException extends \RuntimeException
 {
 }

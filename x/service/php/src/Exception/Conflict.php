@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq\Exception;
 
-/** What is there does not allow it (409). */
+/** The current state does not allow the request (409). */
 class Conflict extends ProblemException
 {
 }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq\Exception;
 
-/** The service could not be reached, or did not answer in time. Whether it did what was asked is not known. */
+/** The service is unreachable or did not respond in time. The request may have taken effect. */
 class ConnectionException extends AsynqException
 {
 }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq\Exception;
 
-/** The request makes no sense: see $problems. The same again fails again. */
+/** The request is invalid: see $problems. Retrying it does not help. */
 class InvalidRequest extends ProblemException
 {
 }

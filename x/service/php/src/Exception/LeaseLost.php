@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq\Exception;
 
-/** The lease has ended: stop working on the task. Another worker gets it. */
+/** The lease has expired: stop processing the task. Another worker receives it. */
 class LeaseLost extends Conflict
 {
 }

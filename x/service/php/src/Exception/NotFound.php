@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq\Exception;
 
-/** There is no such task or queue. */
+/** The task or queue does not exist. */
 class NotFound extends ProblemException
 {
 }

@@ -4,14 +4,14 @@ declare(strict_types=1);
 
 namespace Asynq\Exception;
 
-/** The service answered with a problem (application/problem+json). */
+/** The service responded with a problem (application/problem+json). */
 class ProblemException extends AsynqException
 {
     /**
-     * @param string $kind what is wrong in a word, such as "task-not-found": docs/SERVICE_API.md lists them
+     * @param string $kind kind of problem, such as "task-not-found"; docs/SERVICE_API.md lists them
      * @param int $status the HTTP status
-     * @param list<array{pointer: string, detail: string}> $problems what is wrong with which part of the request
-     * @param ?float $retryAfter seconds after which to try again, if the service said
+     * @param list<array{pointer: string, detail: string}> $problems invalid fields of the request
+     * @param ?float $retryAfter seconds to wait before a retry, if reported
      */
     final public function __construct(
         public readonly string $kind,
@@ -42,7 +42,7 @@ class ProblemException extends AsynqException
         'unavailable' => Unavailable::class,
     ];
 
-    /** Makes the exception of a problem. Statuses speak for what sits between, such as a proxy, and sends no problem. */
+    /** Creates the exception of a problem. Without one, as from a proxy, the status decides. */
     public static function of(mixed $problem, int $status, ?float $retryAfter = null): self
     {
         $problem = is_object($problem) ? $problem : new \stdClass();
@@ -55,7 +55,7 @@ class ProblemException extends AsynqException
             $status === 429, $status >= 500 => Unavailable::class,
             default => self::class,
         };
-        $detail = $problem->detail ?? $problem->title ?? "the answer has status $status";
+        $detail = $problem->detail ?? $problem->title ?? "the response has status $status";
         $errors = array_map(static fn (object $e): array => (array) $e, $problem->errors ?? []);
         return new $class($kind, $status, (string) $detail, $errors, $retryAfter);
     }

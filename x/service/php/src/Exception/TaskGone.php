@@ -4,7 +4,10 @@ declare(strict_types=1);
 
 namespace Asynq\Exception;
 
-/** The task ended and was not kept, or was deleted, while you waited. Give tasks a retention to see how they end. */
+/**
+ * The task ended without a retention, or was deleted, during the wait. Set a retention to read
+ * results.
+ */
 class TaskGone extends ProblemException
 {
 }

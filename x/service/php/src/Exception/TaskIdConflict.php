@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq\Exception;
 
-/** The queue has another task with this ID: of another type, or with another payload. */
+/** The queue has a task with this ID but another type or payload. */
 class TaskIdConflict extends Conflict
 {
 }

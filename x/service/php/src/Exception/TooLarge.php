@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq\Exception;
 
-/** The request is longer than the service allows. */
+/** The request exceeds a size limit of the service. */
 class TooLarge extends ProblemException
 {
 }

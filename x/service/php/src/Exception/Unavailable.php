@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq\Exception;
 
-/** The service cannot do it now, or has had too many requests: try again after $retryAfter seconds. */
+/** The service is temporarily unavailable or limits the rate: retry after $retryAfter seconds. */
 class Unavailable extends ProblemException
 {
 }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq\Exception;
 
-/** The task's state does not allow it: an active task cannot be deleted, for one. */
+/** The state of the task does not allow the change; for example, active tasks cannot be deleted. */
 class WrongState extends Conflict
 {
 }

@@ -1,4 +1,4 @@
-// Draws the charts with uPlot, in place of the lines that the server drew.
+// Draws the charts with uPlot, replacing the lines that the server drew.
 
 import uPlot from "../vendor/uplot.js";
 
@@ -8,7 +8,8 @@ const inks = {
 };
 const charts = new Map(); // by figure
 
-// steps are what the ticks of an axis are apart, by unit: nobody counts half a task, and minutes have 60 seconds.
+// steps lists the allowed distances of ticks by unit. Counts have no fractions, and minutes have 60
+// seconds.
 const tens = (from) => Array.from({ length: 13 }, (_, n) => [1, 2, 5].map((step) => step * 10 ** (n + from))).flat();
 const steps = {
   "": tens(0),
@@ -44,8 +45,8 @@ async function draw(figure) {
   figure.querySelector(".values")?.remove();
   figure.append(values);
   const names = figure.dataset.names.split(",");
-  const faint = colour("--faint");
-  const grid = { stroke: colour("--line"), width: 1 };
+  const faint = color("--faint");
+  const grid = { stroke: color("--line"), width: 1 };
   const axis = { stroke: faint, grid, ticks: { show: false }, font: "11px Inter, system-ui, sans-serif" };
   const plot = new uPlot({
     ...size(figure),
@@ -62,12 +63,12 @@ async function draw(figure) {
       },
     ],
     series: [{}, ...names.map((name) => ({
-      label: name.replace("redis_", ""), stroke: colour(inks[name]), width: 1.6, points: { show: (u, i) => u.data[i].filter((v) => v != null).length < 3 }, fill: names.length === 1 ? colour(inks[name], 0.1) : undefined,
+      label: name.replace("redis_", ""), stroke: color(inks[name]), width: 1.6, points: { show: (u, i) => u.data[i].filter((v) => v != null).length < 3 }, fill: names.length === 1 ? color(inks[name], 0.1) : undefined,
     }))],
-    hooks: { setCursor: [(u) => tell(u, values, figure.dataset.unit)], setData: [(u) => tell(u, values, figure.dataset.unit)] },
+    hooks: { setCursor: [(u) => showValues(u, values, figure.dataset.unit)], setData: [(u) => showValues(u, values, figure.dataset.unit)] },
   }, data, box);
   charts.set(figure, { plot });
-  tell(plot, values, figure.dataset.unit);
+  showValues(plot, values, figure.dataset.unit);
 }
 
 async function refresh(figure, chart) {
@@ -83,11 +84,12 @@ async function load(figure) {
     const series = await response.json();
     return known([series.times, ...figure.dataset.names.split(",").map((name) => series.values[name])]);
   } catch {
-    return undefined; // the next snapshot brings it
+    return undefined; // retried at the next snapshot
   }
 }
 
-// known leaves out what is before the first value, so that a young history is seen, but leaves a fifth of the span at least.
+// known drops the times before the first value, so that a short history fills the chart. It keeps
+// at least a fifth of the span.
 function known(data) {
   const [times, ...lines] = data;
   const first = times.findIndex((_, i) => lines.some((line) => line[i] != null));
@@ -95,8 +97,8 @@ function known(data) {
   return data.map((values) => values.slice(from));
 }
 
-// tell writes the values under the cursor, or the latest.
-function tell(plot, box, unit) {
+// showValues writes the values at the cursor or, without a cursor, the latest ones.
+function showValues(plot, box, unit) {
   const at = plot.cursor.idx ?? plot.data[0].length - 1;
   box.replaceChildren(...plot.series.slice(1).map((series, i) => {
     const value = plot.data[i + 1][at];
@@ -115,8 +117,8 @@ function size(figure) {
   return { width: box.clientWidth, height: box.clientHeight };
 }
 
-// colour is a colour of tokens.css in the look that is seen, with some opacity.
-function colour(name, opacity = 1) {
+// color returns a color of tokens.css in the current theme, with the given opacity.
+function color(name, opacity = 1) {
   const probe = document.createElement("i");
   probe.hidden = true;
   probe.style.color = `var(${name})`;
@@ -126,19 +128,20 @@ function colour(name, opacity = 1) {
   return `rgb(${red} ${green} ${blue} / ${opacity})`;
 }
 
-// within is whether there is room for the label of a moment: one at the right edge would be cut off.
+// within reports whether the label of a time fits. A label at the right edge would be clipped.
 function within(plot, moment) {
   const { min, max } = plot.scales.x;
   return ((max - moment) / (max - min)) * plot.width > 26;
 }
 
-// tick is a number on an axis with such steps, all of which have the same number of digits after the point.
+// tick formats a number on an axis with the given step. All numbers of an axis have the same number
+// of decimals.
 function tick(n, step, unit) {
   if (unit === "/s") return n === 0 || Math.abs(n) >= 1000 ? short(n) : n.toFixed(step < 0.1 ? 2 : step < 1 ? 1 : 0);
   return quantity(n, unit);
 }
 
-// clock is a moment of an axis: the time of the day, and at midnight the day.
+// clock formats a time on an axis: the time of day, or the date at midnight.
 function clock(seconds) {
   const moment = new Date(seconds * 1000);
   const pad = (n) => String(n).padStart(2, "0");
@@ -146,7 +149,8 @@ function clock(seconds) {
   return `${pad(moment.getHours())}:${pad(moment.getMinutes())}` + (moment.getSeconds() > 0 ? ":" + pad(moment.getSeconds()) : "");
 }
 
-// quantity is a number with its unit; bytes are counted in units of 1,024, and seconds become minutes, hours and days.
+// quantity formats a number with its unit. Bytes use units of 1,024; seconds become minutes, hours
+// and days.
 function quantity(n, unit) {
   if (unit === "s") return span(n);
   if (unit !== "B") return short(n) + unit;

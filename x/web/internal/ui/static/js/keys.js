@@ -1,13 +1,13 @@
-// Keys for those who do not want to reach for the mouse.
+// Keyboard shortcuts, and range selection with shift.
 
-export function listenToKeys() {
+export function handleKeys() {
   const help = document.getElementById("keys");
   help.addEventListener("click", (event) => {
     if (event.target === help || event.target.closest("[data-close]")) help.close();
   });
-  let going = false; // a letter after g says where to, however long it takes somebody to find it
+  let going = false; // after g, the next letter selects a page; there is no timeout
   document.addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, dialog, [contenteditable]");
+    const typing = event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, dialog[open], [contenteditable]");
     if (typing || event.ctrlKey || event.metaKey || event.altKey || event.key === "Shift") return;
     const entry = going && [...document.querySelectorAll(".side a[data-key]")].find((a) => a.dataset.key === event.key);
     going = false;
@@ -26,7 +26,7 @@ export function listenToKeys() {
     event.preventDefault();
     act();
   });
-  // A row's box picks it; with shift, all from the last one on.
+  // A click on a checkbox selects its row; a click with shift, all rows since the last click.
   let last;
   document.addEventListener("click", (event) => {
     const box = event.target.closest("input[name=id]");
@@ -37,6 +37,6 @@ export function listenToKeys() {
       for (const one of boxes.slice(from, to + 1)) one.checked = box.checked;
     }
     last = box;
-    box.form.dispatchEvent(new Event("picked", { bubbles: true }));
+    box.form.dispatchEvent(new Event("task-selection", { bubbles: true }));
   });
 }

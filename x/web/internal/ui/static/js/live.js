@@ -1,12 +1,13 @@
-// Follows the event stream, and lets the page ask for its contents again when there is a new snapshot.
+// Subscribes to the event stream and reloads the content of the page after each snapshot.
 
-const again = 3000; // ms until the stream is asked for again
+const retryDelay = 3000; // ms
 
-// follow listens for as long as the page is seen. A browser reconnects by itself where a connection ends or cannot be made, but not where
-// the answer is an error, such as that of a proxy while the server starts.
+// follow keeps the stream open while the page is visible. A browser reconnects after a connection
+// error, but not after an error response, for example of a proxy while the server starts, so follow
+// does that.
 export function follow() {
   const pace = document.body.dataset.pace;
-  if (pace === "off") return tell("paused", "Not live");
+  if (pace === "off") return showStatus("paused", "Not live");
   let stream;
   const begin = () => {
     if (stream || document.hidden) return;
@@ -15,39 +16,39 @@ export function follow() {
     stream.addEventListener("error", refused);
   };
   const refused = () => {
-    tell("bad", "Connecting…");
+    showStatus("bad", "Connecting…");
     if (stream?.readyState !== EventSource.CLOSED) return;
     stream = undefined;
-    setTimeout(begin, again);
+    setTimeout(begin, retryDelay);
   };
   const end = () => {
     stream?.close();
     stream = undefined;
   };
   document.addEventListener("visibilitychange", () => (document.hidden ? end() : begin()));
-  // Somebody may have become busy since the page was asked for.
+  // The user may have become busy since the request was sent.
   document.addEventListener("htmx:before:swap", (event) => event.target.id === "main" && (held || busy()) && event.preventDefault());
   window.addEventListener("pagehide", end);
   window.addEventListener("pageshow", begin);
-  offerHold();
+  enablePauseButton();
   begin();
 }
 
-// held says that who looks at this tab wants it to stay as it is.
+// held is true while the user has paused this tab.
 let held = false;
-let latest; // snapshot that was told of
-let shown = performance.now(); // when the page was brought up to date
+let latest; // the last snapshot event
+let shown = performance.now(); // time of the last update of the page
 
-// offerHold shows the button that holds and goes on. It holds this tab, also after a reload.
-function offerHold() {
+// enablePauseButton shows the button that pauses and resumes this tab. The state survives a reload.
+function enablePauseButton() {
   const button = document.getElementById("hold");
   button.hidden = false;
   const set = (hold) => {
     held = hold;
     sessionStorage.setItem("hold", hold ? "yes" : "");
     button.setAttribute("aria-pressed", hold);
-    button.title = hold ? "Go on with live updates (p)" : "Hold live updates (p)";
-    if (hold) return tell("paused", "Held");
+    button.title = hold ? "Resume live updates (p)" : "Pause live updates (p)";
+    if (hold) return showStatus("paused", "Paused");
     shown = -Infinity; // at once
     if (latest) seen(latest);
   };
@@ -55,21 +56,22 @@ function offerHold() {
   if (sessionStorage.getItem("hold") === "yes") set(true);
 }
 
-// seen tells how Redis is, and has the page brought up to date, unless somebody is busy with it.
+// seen shows the status of Redis and updates the page, unless it is paused or busy.
 function seen(snapshot) {
   latest = snapshot;
   const still = document.body.hasAttribute("data-still");
   const hold = held || (busy() && !still);
-  if (snapshot.error) tell("bad", "Redis does not answer");
-  else if (hold) tell("paused", "Held");
-  else tell("", "Live");
+  if (snapshot.error) showStatus("bad", "Redis is unreachable");
+  else if (hold) showStatus("paused", "Paused");
+  else showStatus("", "Live");
   if (hold || (still && !snapshot.error)) return;
   if (!snapshot.error && performance.now() - shown < Number(document.body.dataset.pace) * 1000 - 500) return;
   shown = performance.now();
   document.body.dispatchEvent(new CustomEvent("snapshot"));
 }
 
-// busy says that a page that changed now would be in the way: tasks are picked, something is unfolded, text is marked, something is being typed.
+// busy reports whether an update would disturb the user: tasks are selected, a fold is open, text
+// is selected, or a field has the focus.
 function busy() {
   const main = document.getElementById("main");
   const focus = document.activeElement;
@@ -79,7 +81,7 @@ function busy() {
   return !marked.isCollapsed && main.contains(marked.anchorNode);
 }
 
-function tell(kind, text) {
+function showStatus(kind, text) {
   const live = document.getElementById("live");
   if (live.dataset.kind === kind + text) return;
   live.dataset.kind = kind + text;

@@ -1,19 +1,19 @@
-// What makes the pages lively. Each module does one thing, and without any of them the pages work.
+// Enhances the pages. Each module does one thing; the pages work without any of them.
 
 import { follow } from "./live.js";
 import { answerQuestions } from "./question.js";
 import { countTimes } from "./times.js";
 import { drawCharts } from "./charts.js";
-import { listenToKeys } from "./keys.js";
-import { pickTasks } from "./pick.js";
-import { goOnSearching } from "./search.js";
+import { handleKeys } from "./keys.js";
+import { selectTasks } from "./select.js";
+import { continueSearch } from "./search.js";
 import { showTab } from "./tabs.js";
 
 follow();
 answerQuestions();
 countTimes();
 drawCharts();
-listenToKeys();
-pickTasks();
-goOnSearching();
+handleKeys();
+selectTasks();
+continueSearch();
 showTab();

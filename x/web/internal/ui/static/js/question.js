@@ -1,10 +1,10 @@
-// Asks questions in a dialog instead of on a page of their own.
+// Shows confirmations in a dialog instead of on a separate page.
 
 export function answerQuestions() {
   const dialog = document.getElementById("ask");
   const answer = document.getElementById("answer");
 
-  // htmx puts the question into the dialog.
+  // htmx inserts the confirmation into the dialog.
   document.addEventListener("htmx:after:swap", () => {
     if (answer.childElementCount > 0 && !dialog.open) dialog.showModal();
     const must = dialog.querySelector("[data-must]");
@@ -20,13 +20,13 @@ export function answerQuestions() {
     dialog.close();
   });
 
-  // What must be typed is compared at once.
+  // The confirmation text is compared while the user types.
   document.addEventListener("input", (event) => {
     if (event.target.dataset?.must !== undefined) compare(event.target);
   });
 }
 
-// compare lets the button be pressed only when what must be typed is there.
+// compare enables the button only if the field contains the confirmation text.
 function compare(field) {
   field.form.querySelector("button:not([type=button])").disabled = field.value !== field.dataset.must;
 }

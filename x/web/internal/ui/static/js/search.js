@@ -1,9 +1,9 @@
-// Goes on searching by itself: asks for one part after the other and adds what each has found, until there is enough, or all was
-// looked at, or somebody stops it.
+// Continues a search: fetches one part of the results after the other, until the page has enough
+// hits, all tasks are scanned, or the user stops it.
 
-const enough = 50; // hits on the page, after which to ask before going on
+const enough = 50; // hits on the page after which the search pauses
 
-export async function goOnSearching() {
+export async function continueSearch() {
   const progress = document.getElementById("progress");
   if (!progress) return;
   let stopped = false;
@@ -30,7 +30,7 @@ async function load(url) {
     if (!response.ok) return undefined;
     return new DOMParser().parseFromString(await response.text(), "text/html");
   } catch {
-    return undefined; // the link to go on stays
+    return undefined; // the link to continue stays
   }
 }
 
@@ -38,7 +38,7 @@ function rows() {
   return document.querySelectorAll("#hits tbody tr");
 }
 
-// add puts the hits of a part behind those before.
+// add appends the hits of a part.
 function add(part) {
   document.getElementById("progress").replaceChildren(...part.getElementById("progress").childNodes);
   const body = document.querySelector("#hits tbody");

@@ -1,4 +1,4 @@
-// Brings the tab that one is at into sight, where there is no room for all of them.
+// Scrolls the current tab into view if there is no room for all tabs.
 
 export function showTab() {
   const tab = document.querySelector(".tabs [aria-current]");

@@ -1,5 +1,5 @@
-// Keeps "3m 20s ago" true between two snapshots, and says exact times in the zone of who looks. Which of them stands in the page, and which
-// in its tip, is a setting.
+// Keeps relative times current between snapshots, and writes exact times in the time zone of the
+// browser. A setting selects which form is the text and which is the tooltip.
 
 const units = [
   [86400, "d", 3600, "h"],
@@ -31,7 +31,7 @@ function count() {
   }
 }
 
-// exact is a moment on the clock of who looks, in the form in which the server writes it in UTC.
+// exact formats a time in the time zone of the browser, like the server formats it in UTC.
 function exact(moment) {
   const pad = (n) => String(n).padStart(2, "0");
   const day = [moment.getFullYear(), pad(moment.getMonth() + 1), pad(moment.getDate())].join("-");

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package lifecycle
+
+import "os"
+
+var stopSignals []os.Signal

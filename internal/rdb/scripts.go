@@ -1,0 +1,37 @@
+package rdb
+
+import (
+	"embed"
+
+	"github.com/asynq-go/asynq/internal/script"
+)
+
+//go:embed lua/*.lua lua/lib/*.lua
+var files embed.FS
+
+func load(name string) *script.Script { return script.Load(files, name) }
+
+var (
+	enqueueScript           = load("enqueue")
+	createScript            = load("create")
+	createOnceScript        = load("create_once")
+	fetchScript             = load("fetch")
+	reclaimScript           = load("reclaim")
+	doneScript              = load("done")
+	settleScript            = load("settle")
+	doneFetchScript         = load("done_fetch")
+	extendScript            = load("extend")
+	expiredScript           = load("expired")
+	forwardScript           = load("forward")
+	purgeScript             = load("purge")
+	writeResultsScript      = load("write_results")
+	stageScript             = load("stage")
+	readSetsScript          = load("read_sets")
+	commitAggregationScript = load("commit_aggregation")
+	extendSetsScript        = load("extend_sets")
+	returnToGroupScript     = load("return_to_group")
+	indexGroupsScript       = load("index_groups")
+	archiveInvalidScript    = load("archive_invalid")
+	leadershipScript        = load("leadership")
+	cancelScript            = load("cancel")
+)

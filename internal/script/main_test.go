@@ -1,0 +1,9 @@
+package script_test
+
+import (
+	"testing"
+
+	"github.com/asynq-go/asynq/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }

@@ -1,0 +1,31 @@
+package wire_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq/internal/wire"
+)
+
+func TestPoller(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"web-1:4711", "a name with spaces", "ä"} {
+		want := wire.Poller{Name: name, LastPoll: time.UnixMilli(1_700_000_000_123)}
+		if got, ok := wire.ParsePoller(want.Encode()); !ok || got.Name != name || !got.LastPoll.Equal(want.LastPoll) {
+			t.Errorf("%q is parsed as %+v, %t", want.Encode(), got, ok)
+		}
+	}
+	for _, text := range []string{"", "5", "5 ", "x name", " name"} {
+		if got, ok := wire.ParsePoller(text); ok {
+			t.Errorf("%q is parsed as %+v", text, got)
+		}
+	}
+}
+
+func TestServerPoller(t *testing.T) {
+	t.Parallel()
+	server := wire.DefaultNamespace.Server(wire.Process{Host: "web-1", PID: 42, ID: "1b4e:77"})
+	if got := wire.ServerPoller(server); got != "asynq:servers:{web-1:42:1b4e:77}:poller" || slot(got) != slot(server) {
+		t.Errorf("the key is %s", got)
+	}
+}

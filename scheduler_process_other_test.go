@@ -1,5 +1,0 @@
-//go:build !unix
-
-package asynq_test
-
-func runCrashableScheduler() {}

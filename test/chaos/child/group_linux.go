@@ -1,0 +1,13 @@
+package child
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// OwnGroup makes a process start in its own group, so that an interrupt on the terminal reaches
+// only the harness, and a signal reaches its children. The kernel kills the process when its parent
+// dies.
+func OwnGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
