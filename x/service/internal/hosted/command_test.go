@@ -301,6 +301,7 @@ func TestGracePeriod(t *testing.T) {
 // A stopped program has not succeeded, whatever its exit code.
 func TestStoppedProgramIsRetried(t *testing.T) {
 	t.Parallel()
+	// A program writes its process ID last: from then on, it may be stopped.
 	const path, wait = "echo half; trap 'exit %d' TERM; echo $$ >>\"$1\"; ", "while :; do sleep 0.02; done"
 	p := newPids(t)
 	args := []string{p.path}
@@ -308,7 +309,7 @@ func TestStoppedProgramIsRetried(t *testing.T) {
 	s := newEnv(t, Config{Commands: map[string]Command{
 		"late":     {Args: args, Path: script(t, exits0), Timeout: startTime},
 		"canceled": {Args: args, Path: script(t, exits0)},
-		"listed":   {Args: args, Path: script(t, strings.Replace(path, "%d", "3", 1)+"echo why >&2; "+wait), Exit: Exit{Done: []int{3}}},
+		"listed":   {Args: args, Path: script(t, "echo why >&2; "+strings.Replace(path, "%d", "3", 1)+wait), Exit: Exit{Done: []int{3}}},
 	}})
 	for typename, want := range map[string]string{
 		"late": "run.sh was stopped: not finished within " + startTime.String() + " (exit status 0): half", "canceled": "(exit status 0): half", "listed": "(exit status 3): half  why",
