@@ -133,6 +133,8 @@ func TestInvalidInput(t *testing.T) {
 		{"no type", NewTask(" \n", nil), nil, "type must not be empty"},
 		{"type not UTF-8", NewTask("\xff", nil), nil, "UTF-8"},
 		{"header not UTF-8", NewTask("x", nil), []Option{Header("k", "\xff")}, "UTF-8"},
+		{"reserved header", NewTask("x", nil), []Option{Header("asynq-ext", "")}, "reserved"},
+		{"reserved header of the task", NewTaskWithHeaders("x", nil, map[string]string{"asynq-ext": "k=v"}), nil, "reserved"},
 		{"no queue", NewTask("x", nil), []Option{Queue("  ")}, "queue name must not be empty"},
 		{"queue that breaks the hash tag", NewTask("x", nil), []Option{Queue("}x")}, "closing brace"},
 		{"empty ID", NewTask("x", nil), []Option{TaskID("")}, "task ID must not be empty"},

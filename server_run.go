@@ -221,7 +221,7 @@ func (srv *Server) prepare(a *worker.Attempt) {
 		Task
 		result ResultWriter
 	}{
-		Task:   Task{typename: a.Message.Type, payload: a.Message.Payload, headers: a.Message.Headers},
+		Task:   Task{typename: a.Message.Type, payload: a.Message.Payload, headers: wire.UserHeaders(a.Message.Headers)},
 		result: ResultWriter{attempt: a},
 	}
 	received.Task.result = &received.result
@@ -260,7 +260,7 @@ func (srv *Server) reportRecovered(queue string, msg *wire.TaskMessage) {
 		return
 	}
 	callSafely(srv.log, "ErrorHandler", func() {
-		task := &Task{typename: msg.Type, payload: msg.Payload, headers: msg.Headers}
+		task := &Task{typename: msg.Type, payload: msg.Payload, headers: wire.UserHeaders(msg.Headers)}
 		ctx := worker.ContextFor(srv.cfg.BaseContext(), queue, msg)
 		srv.cfg.ErrorHandler.HandleError(ctx, task, ErrLeaseExpired)
 	}, "task", msg.ID)
@@ -296,7 +296,7 @@ func (srv *Server) combine(queue string, aggregator GroupAggregator) func(string
 	return func(group string, messages []*wire.TaskMessage) (rdb.NewTask, error) {
 		tasks := make([]*Task, len(messages))
 		for i, msg := range messages {
-			tasks[i] = &Task{typename: msg.Type, payload: msg.Payload, headers: msg.Headers}
+			tasks[i] = &Task{typename: msg.Type, payload: msg.Payload, headers: wire.UserHeaders(msg.Headers)}
 		}
 		var combined *Task
 		if err := <-worker.Isolate(func() { combined = aggregator.Aggregate(group, tasks) }); err != nil {

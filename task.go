@@ -125,7 +125,7 @@ func newTaskInfo(msg *wire.TaskMessage, state TaskState, next time.Time, result 
 		Queue:         msg.Queue,
 		Type:          msg.Type,
 		Payload:       msg.Payload,
-		Headers:       msg.Headers,
+		Headers:       wire.UserHeaders(msg.Headers),
 		State:         state,
 		MaxRetry:      msg.MaxRetry,
 		Retried:       msg.Retried,
@@ -193,6 +193,9 @@ func newCreation(t *Task, opts []Option, keys func(queue string) wire.Queue, now
 		Group:     o.group,
 		Headers:   mergeHeaders(t.headers, o.headers),
 	}}
+	if _, reserved := c.msg.Headers[wire.ExtHeader]; reserved {
+		return nil, fmt.Errorf("asynq: the header %q is reserved: use another name", wire.ExtHeader)
+	}
 	if !o.deadline.IsZero() {
 		c.msg.Deadline = ceilUnix(o.deadline)
 	}
