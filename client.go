@@ -75,13 +75,37 @@ func (c *Client) EnqueueContext(ctx context.Context, task *Task, opts ...Option)
 		return nil, err
 	}
 	if err := c.send(ctx, &made.order); err != nil {
-		return nil, publicError(err)
+		return nil, c.rejected(ctx, []*creation{made}, []error{err})[0]
 	}
 	if made.repeated() {
 		infos, errs := c.firstInfos(ctx, []*creation{made})
 		return infos[0], errs[0]
 	}
 	return made.info(), nil
+}
+
+// rejected returns the public errors of tasks that were not enqueued. If there are duplicates, it
+// reads which tasks hold their locks.
+func (c *Client) rejected(ctx context.Context, made []*creation, errs []error) []error {
+	public := make([]error, len(errs))
+	var duplicates []*rdb.NewTask
+	var named []*DuplicateTaskError
+	for i, err := range errs {
+		if public[i] = publicError(err); errors.Is(err, script.ErrDuplicateTask) {
+			d := &DuplicateTaskError{Queue: made[i].order.Queue}
+			duplicates, named, public[i] = append(duplicates, &made[i].order), append(named, d), d
+		}
+	}
+	if len(duplicates) == 0 {
+		return public
+	}
+	var holders []string
+	if await(ctx, func(ctx context.Context) { holders = c.broker.Holders(ctx, duplicates) }) {
+		for i, d := range named {
+			d.TaskID = holders[i]
+		}
+	}
+	return public
 }
 
 // firstInfos returns the infos of the tasks that were created first with the idempotency keys of
@@ -164,25 +188,30 @@ func (c *Client) enqueueChunk(ctx context.Context, tasks []*Task, opts []Option,
 		}
 		return
 	}
-	var repeated []*creation
-	var at []int
+	var repeated, rejected []*creation
+	var repeatedAt, rejectedAt []int
+	var reasons []error
 	for i, m := range made {
 		switch {
 		case m == nil:
 		case m.order.Err != nil:
-			results[i].Err = publicError(m.order.Err)
+			rejected, rejectedAt, reasons = append(rejected, m), append(rejectedAt, i), append(reasons, m.order.Err)
 		case m.repeated():
-			repeated, at = append(repeated, m), append(at, i)
+			repeated, repeatedAt = append(repeated, m), append(repeatedAt, i)
 		default:
 			results[i].TaskInfo = m.info()
 		}
 	}
-	if len(repeated) == 0 {
-		return
+	if len(rejected) > 0 {
+		for n, err := range c.rejected(ctx, rejected, reasons) {
+			results[rejectedAt[n]].Err = err
+		}
 	}
-	infos, errs := c.firstInfos(ctx, repeated)
-	for n, i := range at {
-		results[i] = BatchEnqueueResult{TaskInfo: infos[n], Err: errs[n]}
+	if len(repeated) > 0 {
+		infos, errs := c.firstInfos(ctx, repeated)
+		for n, i := range repeatedAt {
+			results[i] = BatchEnqueueResult{TaskInfo: infos[n], Err: errs[n]}
+		}
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 
 // Errors of enqueueing.
 var (
-	// ErrDuplicateTask means that a task was not enqueued because another task with the same type,
-	// payload and queue holds the uniqueness lock. Usually the caller can ignore it: the other task
-	// does the work.
+	// ErrDuplicateTask means that a task was not enqueued because another task of the queue holds
+	// its uniqueness lock: see Unique and UniqueKey. Usually the caller can ignore it: the other
+	// task does the work. Client returns it as a *DuplicateTaskError, which names that task.
 	ErrDuplicateTask = errors.New("task already exists")
 
 	// ErrTaskIDConflict means that a task was not enqueued because its queue already contains a
@@ -27,6 +27,27 @@ var (
 	// memory.
 	ErrRedisFull = errors.New("asynq: Redis is out of memory and rejects new tasks")
 )
+
+// DuplicateTaskError is the error of a task that was not enqueued because another task holds its
+// uniqueness lock. It wraps ErrDuplicateTask; errors.As gives access to the other task.
+type DuplicateTaskError struct {
+	Queue string // queue of both tasks
+
+	// TaskID is the ID of the task that holds the lock. It is empty if the lock was released since,
+	// or could not be read.
+	TaskID string
+}
+
+// Error returns the text of ErrDuplicateTask and, if it is known, the ID of the other task.
+func (e *DuplicateTaskError) Error() string {
+	if e.TaskID == "" {
+		return ErrDuplicateTask.Error()
+	}
+	return fmt.Sprintf("%v: task %q of queue %q holds the uniqueness lock", ErrDuplicateTask, e.TaskID, e.Queue)
+}
+
+// Unwrap returns ErrDuplicateTask.
+func (e *DuplicateTaskError) Unwrap() error { return ErrDuplicateTask }
 
 // Errors of inspecting queues and tasks.
 var (

@@ -76,6 +76,12 @@ var hostileTask = map[string]func(h *hostile){
 	"PanicError.Unwrap": func(h *hostile) {
 		h.check((&asynq.PanicError{Value: 1}).Unwrap() == nil, "a PanicError wraps a value that is not an error")
 	},
+	"DuplicateTaskError.Error": func(h *hostile) {
+		h.check((&asynq.DuplicateTaskError{}).Error() == asynq.ErrDuplicateTask.Error(), "an empty DuplicateTaskError has another text")
+	},
+	"DuplicateTaskError.Unwrap": func(h *hostile) {
+		h.check(errors.Is(&asynq.DuplicateTaskError{}, asynq.ErrDuplicateTask), "an empty DuplicateTaskError is not ErrDuplicateTask")
+	},
 	"DefaultRetryDelayFunc": func(h *hostile) {
 		for _, n := range []int{math.MinInt, -1, 0, 25, 299, 300, 301, 1000, math.MaxInt32, math.MaxInt} {
 			d := asynq.DefaultRetryDelayFunc(n, nil, nil)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/asynq-go/asynq/internal/script"
 )
 
@@ -263,6 +265,24 @@ func (c *creation) setFirstIDs() (first bool) {
 		first = first || code == script.CodeFirst
 	}
 	return first
+}
+
+// Holders returns the IDs of the tasks that hold the locks of tasks, in order. An ID is empty if no
+// task holds the lock any more, or if it could not be read.
+func (b *Broker) Holders(ctx context.Context, tasks []*NewTask) []string {
+	holders := make([]string, 0, len(tasks))
+	for page := range slices.Chunk(tasks, script.MaxBatch) {
+		cmds, _ := b.Client().Pipelined(ctx, func(pipe redis.Pipeliner) error { // the errors are the commands'
+			for _, t := range page {
+				pipe.Get(ctx, t.Lock)
+			}
+			return nil
+		})
+		for _, cmd := range cmds {
+			holders = append(holders, cmd.(*redis.StringCmd).Val())
+		}
+	}
+	return holders
 }
 
 // register adds the queue's name to the set of queues when due. It returns an error only if there
