@@ -25,7 +25,8 @@ var tools = map[string]struct{ path, version string }{
 }
 
 // installTool returns the path of a tool, and builds it on first use: once per Go release, because
-// linters cannot read the export data of a newer one.
+// linters cannot read the export data of a newer one. It has the flags of CI, so that packages of
+// the standard library are compiled once for both.
 func installTool(ctx context.Context, name string, log io.Writer) (string, error) {
 	t, known := tools[name]
 	if !known {
@@ -42,6 +43,6 @@ func installTool(ctx context.Context, name string, log io.Writer) (string, error
 		return program, nil
 	}
 	fmt.Fprintf(log, "building %s@%s, which may take some minutes\n", t.path, t.version)
-	_, err = output(ctx, os.TempDir(), []string{"GOWORK=off", "GOFLAGS=-buildvcs=false", "GOBIN=" + dir}, "go", "install", t.path+"@"+t.version)
+	_, err = output(ctx, os.TempDir(), []string{"GOWORK=off", "GOFLAGS=-buildvcs=false -trimpath", "GOBIN=" + dir}, "go", "install", t.path+"@"+t.version)
 	return program, err
 }
