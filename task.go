@@ -64,6 +64,14 @@ func (t *Task) Headers() map[string]string { return t.orZero().headers }
 // Options returns a copy of the options of NewTask.
 func (t *Task) Options() []Option { return slices.Clone(t.orZero().opts) }
 
+// Validate returns the error that Enqueue would return for an invalid task or option, without
+// contacting Redis. opts override the options of NewTask. Redis may still reject a valid task, for
+// example as a duplicate.
+func (t *Task) Validate(opts ...Option) error {
+	_, err := newCreation(t, opts, wire.DefaultNamespace.Queue, time.Now())
+	return err
+}
+
 // ResultWriter returns a writer for the result of the task. It is nil unless the task was passed to
 // a Handler or returned by Lease.Task.
 func (t *Task) ResultWriter() *ResultWriter { return t.orZero().result }

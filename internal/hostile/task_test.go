@@ -24,6 +24,28 @@ var hostileTask = map[string]func(h *hostile){
 	"Task.Payload": func(h *hostile) { h.check((*asynq.Task)(nil).Payload() == nil, "a nil task has a payload") },
 	"Task.Headers": func(h *hostile) { h.check((*asynq.Task)(nil).Headers() == nil, "a nil task has headers") },
 	"Task.Options": func(h *hostile) { h.check((*asynq.Task)(nil).Options() == nil, "a nil task has options") },
+	"Task.Validate": func(h *hostile) {
+		h.wantErr((*asynq.Task)(nil).Validate(), nil, "task must not be nil")
+		h.wantErr(asynq.NewTask("", nil).Validate(), nil, "task type must not be empty")
+		h.wantErr(asynq.NewTask("t", nil).Validate(nil, asynq.Queue("")), nil, "queue name")
+		h.check(asynq.NewTask("t", nil).Validate(nil) == nil, "a valid task with a nil option is invalid")
+	},
+	"FormatOption": func(h *hostile) {
+		for _, opt := range []asynq.Option{nil, (*oddOption)(nil)} {
+			text, err := asynq.FormatOption(opt)
+			h.wantErr(err, nil, "a nil option has no text")
+			h.check(text == "", "a nil option has the text %q", text)
+		}
+		_, err := asynq.FormatOption(asynq.ProcessAt(time.Unix(math.MaxInt64, 0)))
+		h.wantErr(err, nil, "cannot be stored as text")
+	},
+	"ParseOption": func(h *hostile) {
+		for _, text := range []string{"", "(", "Queue", "Queue(", "Queue()", `Explode("x")`, "MaxRetry(\x00)", "Timeout(1e99h)"} {
+			opt, err := asynq.ParseOption(text)
+			h.wantErr(err, nil, "is not an option of this version")
+			h.check(opt == nil, "%q is the option %v", text, opt)
+		}
+	},
 	"Task.ResultWriter": func(h *hostile) {
 		h.check((*asynq.Task)(nil).ResultWriter() == nil && asynq.NewTask("t", nil).ResultWriter() == nil, "a task that no server passed to a handler has a ResultWriter")
 	},
