@@ -1,0 +1,22 @@
+package outbox
+
+import (
+	"context"
+	"time"
+)
+
+// MaxMessage is the maximum size of a payload.
+const MaxMessage = maxMessage
+
+// SetNow sets the clock.
+func (b *Outbox) SetNow(now func() time.Time) { b.now = now }
+
+// SetAfterSend sets a function that a relay calls after it has sent a batch to Redis, before it
+// changes the database. runtime.Goexit makes the relay end there, as a crash does.
+func (r *Relay) SetAfterSend(f func()) { r.afterSend = f }
+
+// RelayBatch moves one batch.
+func (r *Relay) RelayBatch(ctx context.Context) (more bool, err error) { return r.relayBatch(ctx) }
+
+// RetryDelay is the delay of a row after a number of attempts.
+var RetryDelay = retryDelay
