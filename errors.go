@@ -119,7 +119,7 @@ var (
 	ErrHandlerStuck = worker.ErrStuck
 
 	// ErrHandlerNotFound means that a ServeMux has no handler for a task's type.
-	ErrHandlerNotFound = errors.New("handler not found for task")
+	ErrHandlerNotFound = worker.ErrHandlerNotFound
 )
 
 // Errors that a handler returns to override the default outcome of a failed attempt. They may be

@@ -73,7 +73,7 @@ const (
 	// OutcomeRetried: the attempt failed, and the task is going to be retried.
 	OutcomeRetried Outcome = "retried"
 	// OutcomeDeferred: the task is going to run again without using up an attempt (Snooze,
-	// Config.IsFailure).
+	// Config.IsFailure, Config.UnhandledFor).
 	OutcomeDeferred Outcome = "deferred"
 	// OutcomeArchived: the attempt failed, and the task is archived.
 	OutcomeArchived Outcome = "archived"

@@ -94,6 +94,10 @@ type ReceiverConfig struct {
 	// Observer is notified of attempts, as in Config: an attempt starts when Receive returns its
 	// lease, and ends when the lease is settled by this Receiver.
 	Observer *Observer
+
+	// OnArchived is called for archived tasks, as in Config: those whose leases this Receiver
+	// settled, and those of expired leases that it recovered.
+	OnArchived func(ctx context.Context, t *TaskInfo, err error)
 }
 
 // NewReceiver returns a Receiver that connects to Redis with the given options. It does not contact
@@ -118,6 +122,7 @@ func NewReceiver(opt RedisConnOpt, cfg ReceiverConfig) *Receiver {
 		Namespace:                cfg.Namespace,
 		ShutdownTimeout:          cfg.ShutdownTimeout,
 		Observer:                 cfg.Observer,
+		OnArchived:               cfg.OnArchived,
 	})
 	r := &Receiver{base: base, queues: base.cfg.Queues, fetchers: make(map[*worker.Fetcher]*runner.Runner), pollers: newPollers()}
 	workers := base.workerConfig(r.prepare, r.delayed)
@@ -262,6 +267,7 @@ func (r *Receiver) end(ctx context.Context) error {
 	if r.pool.Drain(ctx) != nil {
 		errs = append(errs, fmt.Errorf("asynq: the outcome of %d fetches and settlements is unknown", r.pool.Open()))
 	}
+	r.base.archived.drain(ctx)
 	r.partsMu.Lock()
 	r.ended = true
 	parts := append(slices.Collect(maps.Values(r.fetchers)), r.publishing)
@@ -275,7 +281,7 @@ func (r *Receiver) end(ctx context.Context) error {
 		return errors.Join(errs...)
 	})
 	steps.Run(leaveTimeout, r.base.leave(r.pool, r.published.Processes()...))
-	return errors.Join(append(errs, steps.Err())...)
+	return errors.Join(append(errs, steps.Err(), r.base.archived.end())...)
 }
 
 // SetQueues replaces ReceiverConfig.Queues, QueueConcurrency and QueueConfigs of a running

@@ -32,6 +32,8 @@ type Server struct {
 
 	life lifecycle.Lifecycle
 
+	archived *archivedCalls // nil without an OnArchived
+
 	// Set by Start.
 	started time.Time
 	handler Handler
@@ -55,7 +57,7 @@ func NewServer(r RedisConnOpt, cfg Config) *Server {
 		panic(err)
 	}
 	log := newSlog(cfg.Logger, cfg.LogLevel)
-	return &Server{
+	srv := &Server{
 		conn:    conn,
 		broker:  rdb.New(conn.client, conn.namespace),
 		cfg:     cfg,
@@ -64,6 +66,8 @@ func NewServer(r RedisConnOpt, cfg Config) *Server {
 		process: newProcess(),
 		life:    lifecycle.Lifecycle{Name: "server", ErrClosed: ErrServerClosed, Release: conn.release, Log: log},
 	}
+	srv.archived = newArchivedCalls(srv)
+	return srv
 }
 
 // NewServerFromRedisClient returns a server that uses an existing connection, which the caller
@@ -193,6 +197,7 @@ func (srv *Server) end(ctx context.Context) error {
 	srv.pool.StopFetching()
 	err := lifecycle.Within(ctx, stopTimeout, func(ctx context.Context) error { return srv.loops.Stop(ctx, stageIntake) })
 	drained := srv.pool.Drain(ctx) == nil
+	srv.archived.drain(ctx)
 	var steps lifecycle.Steps
 	if !drained {
 		srv.pool.Abort()
@@ -206,7 +211,7 @@ func (srv *Server) end(ctx context.Context) error {
 	steps.Run(stopTimeout, srv.loops.StopAll)
 	steps.Run(leaveTimeout, srv.leave(srv.pool, srv.process))
 	srv.pool.Close()
-	return errors.Join(err, steps.Err())
+	return errors.Join(err, steps.Err(), srv.archived.end())
 }
 
 // leave returns a step that passes the wake markers of the pool's queues on to other servers, and

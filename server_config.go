@@ -124,9 +124,37 @@ type Config struct {
 	// 10 seconds.
 	StuckGracePeriod time.Duration
 
+	// UnhandledFor is how long tasks whose type has no handler in the ServeMux of this server are
+	// returned, so that another server can process them, for example while a new version is being
+	// deployed. A returned task does not use up an attempt, does not count as processed or failed,
+	// and ErrorHandler is not called. It is fetched again after 5 seconds, and then after growing
+	// delays of up to a minute, by any server. When UnhandledFor has passed since the first server
+	// returned it, it is archived with ErrHandlerNotFound. The servers log one warning per type and
+	// minute.
+	//
+	// In an Ordered queue, a returned task blocks the tasks behind it. By default, UnhandledFor is
+	// zero: a missing handler is an error like any other, and uses up attempts.
+	UnhandledFor time.Duration
+
 	// Observer is notified of attempts, leases and round trips to Redis. If nil, there is no
 	// overhead.
 	Observer *Observer
+
+	// OnArchived is called after this server has archived a task and Redis has confirmed it: after
+	// its last attempt, SkipRetry or CancelAndArchive, after a crash of its server used up its last
+	// attempt (err is ErrLeaseExpired), or because its message cannot be decoded (t then has only
+	// the ID and the queue). err is the error of the last attempt, never nil. t has no Result.
+	// OnArchived is not called for tasks that an Inspector archives, nor if this process ends
+	// before the call. If nil, archived tasks are not reported.
+	//
+	// Up to 10 calls run at the same time, each on a goroutine of its own. While 1,000 calls have
+	// not returned, attempts that are about to archive further tasks keep their workers. A panic is
+	// logged and has no other effect. When OnArchived is called, the task may have been run or
+	// deleted by an Inspector.
+	//
+	// ctx derives from BaseContext and is accepted by GetTaskID and the like. Shutdown waits for
+	// the calls within its timeout, then cancels ctx and drops calls that have not started.
+	OnArchived func(ctx context.Context, t *TaskInfo, err error)
 }
 
 // QueueConfig configures one queue of a Server or Receiver.
@@ -245,6 +273,7 @@ func (cfg Config) withDefaults() Config {
 	setDefault(&cfg.LeaseDuration, 30*time.Second)
 	cfg.LeaseDuration = time.Duration(ceilSeconds(cfg.LeaseDuration)) * time.Second
 	setDefault(&cfg.StuckGracePeriod, 10*time.Second)
+	setDefault(&cfg.UnhandledFor, 0)
 	return cfg
 }
 

@@ -35,7 +35,7 @@ const (
 func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 	forwarders := make(map[string]*loops.Forwarder)
 	workers := srv.workerConfig(srv.prepare, func(queue string, delay time.Duration) { forwarders[queue].Expect(delay) })
-	workers.Grace, workers.InlineFlush = srv.cfg.StuckGracePeriod, true
+	workers.Grace, workers.InlineFlush, workers.UnhandledFor = srv.cfg.StuckGracePeriod, true, srv.cfg.UnhandledFor
 	pool := worker.NewPool(workers)
 
 	var table []runner.Loop
@@ -58,6 +58,7 @@ func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 		table = append(table, runner.Loop{Name: "stuck handlers", Stage: stageWork, Tick: fetcher.WatchStuck})
 		if queues := srv.groupQueues(lane); len(queues) > 0 {
 			aggregator := loops.NewAggregator(srv.broker, queues, srv.log)
+			aggregator.Archived = srv.archived.recovered()
 			table = append(table,
 				runner.Loop{Name: "aggregator", Stage: stageIntake, Tick: aggregator.Tick},
 				runner.Loop{Name: "aggregation sets", Stage: stageIntake, Tick: aggregator.Maintain, Jitter: jitter},
@@ -116,6 +117,7 @@ func (srv *Server) workerConfig(prepare func(a *worker.Attempt), delayed func(qu
 			IsFailure:   func(err error) bool { return srv.cfg.IsFailure(attemptError(err)) },
 			RetryDelay:  srv.retryDelay,
 			Delayed:     delayed,
+			Archived:    srv.archived.callback(),
 			Observer:    srv.observer(),
 		},
 	}
@@ -150,6 +152,7 @@ func (srv *Server) maintenance(lane []string, limits map[string]int) (*loops.For
 		Expired:   ErrLeaseExpired,
 		IsFailure: srv.countsAsFailure,
 		Recovered: srv.reportRecovered,
+		Archived:  srv.archived.recovered(),
 	}
 	janitor := &loops.Janitor{
 		Broker: srv.broker, Queues: lane, Interval: srv.cfg.JanitorInterval, BatchSize: srv.cfg.JanitorBatchSize,

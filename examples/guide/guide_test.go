@@ -63,6 +63,25 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+func TestArchived(t *testing.T) {
+	b := asynqtest.Run(t)
+	alerts := make(chan string, 1)
+	srv := guide.NewAlertingServer(b.RedisConnOpt(), func(_ context.Context, text string) error {
+		alerts <- text
+		return errors.New("the pager is off")
+	})
+	if err := srv.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return asynq.SkipRetry })); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Shutdown()
+	if _, err := b.Client().Enqueue(asynq.NewTask("report", nil, asynq.TaskID("7"))); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := <-alerts, "report 7 of queue default is archived: skip retry for the task"; got != want {
+		t.Errorf("alert %q, want %q", got, want)
+	}
+}
+
 func TestUnique(t *testing.T) {
 	b := asynqtest.Run(t)
 	ids := make(map[string]bool)

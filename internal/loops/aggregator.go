@@ -20,7 +20,7 @@ type AggregateBroker interface {
 	SweepGroups(ctx context.Context, queue string, rule rdb.GroupRule, interval time.Duration) error
 	Stage(ctx context.Context, queue string, rule rdb.GroupRule) (sets []*rdb.StagedSet, next time.Duration, err error)
 	ReadSets(ctx context.Context, queue string, sets []*rdb.StagedSet)
-	ArchiveInvalid(ctx context.Context, set *rdb.StagedSet, id string) error
+	ArchiveInvalid(ctx context.Context, set *rdb.StagedSet, id string) (archived bool, err error)
 	CommitAggregations(ctx context.Context, queue string, items []*rdb.Aggregation)
 	PurgeConsumed(ctx context.Context, queue string) (more bool, err error)
 	ExtendSets(ctx context.Context, queue string, keys []string) error
@@ -45,6 +45,10 @@ type Aggregator struct {
 	Broker AggregateBroker
 	Queues []GroupQueue // of one lane
 	Log    *slog.Logger
+
+	// Archived is called for each task that this server archived because its message cannot be
+	// decoded. It may be nil, may block, and must not panic.
+	Archived func(ctx context.Context, queue string, msg *wire.TaskMessage, err error)
 
 	names    []string
 	errorLog rate.Sometimes
@@ -159,8 +163,12 @@ func (a *Aggregator) combine(ctx context.Context, q *GroupQueue, set *rdb.Staged
 		}
 		a.Log.Error("archived an unreadable task of a group, if it exists",
 			"queue", q.Name, "group", set.Group, "task", t.ID, "error", err)
-		if err := a.Broker.ArchiveInvalid(ctx, set, t.ID); err != nil {
-			return nil, err
+		archived, failed := a.Broker.ArchiveInvalid(ctx, set, t.ID)
+		if failed != nil {
+			return nil, failed
+		}
+		if archived && a.Archived != nil {
+			a.Archived(ctx, q.Name, &wire.TaskMessage{ID: t.ID, Queue: q.Name}, err)
 		}
 	}
 	if len(messages) == 0 {

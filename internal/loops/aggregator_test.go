@@ -169,6 +169,13 @@ func TestAggregatorWithUnreadableTasks(t *testing.T) {
 		break1("none-0")
 		break1("none-1")
 		g.Client().Del(g.ctx, k.Task("none-2"))
+		var reported []string
+		g.Archived = func(_ context.Context, queue string, msg *wire.TaskMessage, err error) {
+			reported = append(reported, msg.ID)
+			if queue != "q" || msg.Queue != "q" || err == nil {
+				t.Errorf("reported %+v of %q, error %v", msg, queue, err)
+			}
+		}
 		g.tick()
 		g.mustHaveMade("some:1")
 		g.log.mustHave(t, 5, "level=ERROR", "unreadable")
@@ -176,6 +183,9 @@ func TestAggregatorWithUnreadableTasks(t *testing.T) {
 		slices.Sort(archived)
 		if diff := cmp.Diff([]string{"none-0", "none-1", "some-0"}, archived); diff != "" {
 			t.Errorf("archived (-want +got):\n%s", diff)
+		}
+		if slices.Sort(reported); !slices.Equal(reported, archived) {
+			t.Errorf("reported %q", reported)
 		}
 		if n := g.Client().Exists(g.ctx, k.AggregationSets()).Val(); n != 0 {
 			t.Error("a set is left")

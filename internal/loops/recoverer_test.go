@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,15 +28,16 @@ type lease struct {
 
 // leases is a RecoverBroker: the expired leases by queue, earliest first.
 type leases struct {
-	t        *testing.T
-	queues   map[string][]*lease
-	next     map[string]time.Duration
-	looking  error
-	most     int              // entries per scan, as if limited by bytes; 0: no limit
-	broken   map[string]error // the error of a recovery
-	pages    []string
-	recovery map[string]*rdb.Settlement // by ID
-	pending  []string                   // next task first
+	t         *testing.T
+	queues    map[string][]*lease
+	next      map[string]time.Duration
+	looking   error
+	most      int              // entries per scan, as if limited by bytes; 0: no limit
+	broken    map[string]error // the error of a recovery
+	replyLost bool             // of recoveries
+	pages     []string
+	recovery  map[string]*rdb.Settlement // by ID
+	pending   []string                   // next task first
 }
 
 func newLeases(t *testing.T) *leases {
@@ -93,9 +95,21 @@ func (b *leases) Expired(_ context.Context, queue string, skip, n int) ([]rdb.Ex
 	return expired, len(page), next, nil
 }
 
-func (b *leases) Recover(_ context.Context, items []*rdb.Settlement) {
+func (b *leases) Recover(ctx context.Context, items []*rdb.Settlement) (name string) {
+	b.RecoverAgain(ctx, "recovery", items)
+	return "recovery"
+}
+
+func (b *leases) RecoverAgain(_ context.Context, name string, items []*rdb.Settlement) {
+	if name != "recovery" {
+		b.t.Errorf("repeated with the name %q", name)
+	}
 	for _, item := range items {
 		queue := item.Queue
+		if b.recovery[item.ID] == item { // repeated
+			item.Code, item.Err = script.CodeAlready, b.broken[item.ID]
+			continue
+		}
 		i := slices.IndexFunc(b.queues[queue], func(l *lease) bool { return l.id == item.ID })
 		if i < 0 || b.queues[queue][i].token != item.Token {
 			b.t.Errorf("%s has no lease with the token %q", item.ID, item.Token)
@@ -103,6 +117,8 @@ func (b *leases) Recover(_ context.Context, items []*rdb.Settlement) {
 		}
 		l := b.queues[queue][i]
 		switch {
+		case b.replyLost:
+			b.recovery[item.ID], item.Err = item, errCut
 		case b.broken[item.ID] != nil:
 			item.Err = b.broken[item.ID]
 			continue
@@ -331,5 +347,46 @@ func TestRecovererCannotEncode(t *testing.T) {
 	mustTick(t, r.Tick, recoverInterval)
 	if item := r.recovery["a"]; item == nil || !item.Failed || item.Message != nil {
 		t.Errorf("item %+v", item)
+	}
+}
+
+func TestRecovererReportsArchivedTasks(t *testing.T) {
+	r := newTestRecoverer(t, "q")
+	var archived []string
+	r.Archived = func(_ context.Context, queue string, msg *wire.TaskMessage, err error) {
+		archived = append(archived, queue+" "+msg.ID+": "+err.Error())
+	}
+	r.add("q", &wire.TaskMessage{ID: "bad", Queue: "q"}).message = []byte("\xff")
+	r.add("q", &wire.TaskMessage{ID: "last", Queue: "q"})
+	r.add("q", &wire.TaskMessage{ID: "taken", Queue: "q"}).extended = true
+	r.addSome("q", "again")
+	mustTick(t, r.Tick, recoverInterval)
+	slices.Sort(archived)
+	if len(archived) != 2 || !strings.HasPrefix(archived[0], "q bad: wire: ") || archived[1] != "q last: "+errLease.Error() {
+		t.Errorf("archived %q", archived)
+	}
+}
+
+// A task may be archived although the reply was lost: the call is repeated until there is one.
+func TestRecovererRepeatsLostCalls(t *testing.T) {
+	r := newTestRecoverer(t, "q")
+	archived := 0
+	r.Archived = func(context.Context, string, *wire.TaskMessage, error) { archived++ }
+	r.add("q", &wire.TaskMessage{ID: "last", Queue: "q"})
+	r.addSome("q", "again")
+	r.replyLost = true
+	if _, err := r.Tick(context.Background()); !errors.Is(err, errCut) || archived > 0 {
+		t.Errorf("returned %v, %d tasks archived", err, archived)
+	}
+	r.replyLost = false
+	r.broken["last"] = errCut
+	if _, err := r.Tick(context.Background()); !errors.Is(err, errCut) || archived > 0 {
+		t.Errorf("returned %v, %d tasks archived", err, archived)
+	}
+	delete(r.broken, "last")
+	for range 2 {
+		if mustTick(t, r.Tick, recoverInterval); archived != 1 {
+			t.Errorf("%d tasks archived, want 1", archived)
+		}
 	}
 }

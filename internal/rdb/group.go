@@ -181,14 +181,16 @@ func (b *Broker) PurgeConsumed(ctx context.Context, queue string) (more bool, er
 	return err == nil && (left > 0 || len(sets) > 1), err
 }
 
-// ArchiveInvalid archives a staged task that cannot be decoded.
-func (b *Broker) ArchiveInvalid(ctx context.Context, set *StagedSet, id string) error {
+// ArchiveInvalid archives a staged task that cannot be decoded. It reports false if the task is not
+// in the set any more.
+func (b *Broker) ArchiveInvalid(ctx context.Context, set *StagedSet, id string) (archived bool, err error) {
 	q := b.Queue(set.Queue)
 	c := script.NewCall(archiveInvalidScript, 3+4).Key(set.Key, q.Archived, q.Keys.Task(id)).
 		Arg(id, q.TaskPrefix, b.ArchiveSize, int64(script.ArchiveAge.Seconds()))
 	b.Run(ctx, c)
-	_, err := c.Int()
-	return err
+	r := c.Read()
+	code := r.Code()
+	return r.Err() == nil && code == script.CodeOK, r.Err()
 }
 
 // ExtendSets extends the ownership of sets of one queue by two minutes.

@@ -401,7 +401,7 @@ func TestArchiveInvalidAfterReturnToGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		redistest.Unchanged(t, r, "setting aside what is back in its group", func() {
-			if err := b.ArchiveInvalid(ctx, sets[0], "g1"); err != nil {
+			if _, err := b.ArchiveInvalid(ctx, sets[0], "g1"); err != nil {
 				t.Error(err)
 			}
 		})

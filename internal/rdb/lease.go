@@ -80,13 +80,21 @@ func (b *Broker) Expired(ctx context.Context, queue string, skip, n int) (tasks 
 
 // Recover takes tasks of a queue, each listed once, with expired leases from their workers. Their
 // tokens are from Expired; the outcomes are Requeue, to the front of pending, and Archive. It skips
-// a task whose lease was extended or that another server has recovered (CodeLost).
-func (b *Broker) Recover(ctx context.Context, items []*Settlement) {
+// a task whose lease was extended or that another server has recovered (CodeLost). It returns the
+// name of the recovery, with which RecoverAgain repeats it.
+func (b *Broker) Recover(ctx context.Context, items []*Settlement) (name string) {
+	name = b.ID() + "-" + strconv.FormatUint(b.recoveries.Add(1), 36)
+	b.RecoverAgain(ctx, name, items)
+	return name
+}
+
+// RecoverAgain repeats a recovery, or a part of it. A task that it recovered the first time has
+// CodeAlready, or CodeGone if it has been deleted since.
+func (b *Broker) RecoverAgain(ctx context.Context, name string, items []*Settlement) {
 	batches := b.settleBatches(items)
 	calls := make([]*script.Call, len(batches))
-	recovery := b.ID() + "-" + strconv.FormatUint(b.recoveries.Add(1), 36)
 	for i, s := range batches {
-		s.recovery = recovery
+		s.recovery = name
 		s.call = b.settleCall(s)
 		s.call.Once = false // a repeated call returns the same codes
 		calls[i] = s.call

@@ -236,7 +236,7 @@ func (m *machine) useSets(t *rapid.T) {
 				q.returnToGroup(s.Key, m.model.now)
 			}
 			q.archiveInvalid(s.Key, id, m.model.now)
-			if err := b.ArchiveInvalid(m.ctx, s, id); err != nil {
+			if _, err := b.ArchiveInvalid(m.ctx, s, id); err != nil {
 				t.Error(err)
 			}
 		}

@@ -165,7 +165,7 @@ func callGroups(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	if err := b.ExtendSets(ctx, "q", []string{sets[0].Key, sets[1].Key}); err != nil {
 		t.Error(err)
 	}
-	if err := b.ArchiveInvalid(ctx, sets[0], sets[0].Tasks[0].ID); err != nil {
+	if _, err := b.ArchiveInvalid(ctx, sets[0], sets[0].Tasks[0].ID); err != nil {
 		t.Error(err)
 	}
 	if err := b.ReturnToGroup(ctx, "q", sets); err != nil {

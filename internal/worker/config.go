@@ -31,6 +31,7 @@ type Config struct {
 	CheckInterval time.Duration // how often to check empty queues for tasks that left no marker
 	TokenPrefix   string        // unique to this server
 	InlineFlush   bool          // workers may make round trips; off where a test makes each one
+	UnhandledFor  time.Duration // how long tasks without a handler are returned; 0: they fail
 
 	Receiver *ReceiverConfig // set if callers receive tasks instead of handlers
 
@@ -46,6 +47,15 @@ type ReceiverConfig struct {
 	Stop      func(f *Fetcher)              // stops them
 }
 
+// ArchivedCallback is notified of archived tasks. Its functions are internal.
+type ArchivedCallback struct {
+	// Call is called when Redis has confirmed that it archived the task of an attempt, with the
+	// error of the attempt. It must not block.
+	Call func(a *Attempt, err error)
+	// Room blocks before a task is archived, until another call is welcome or ctx ends.
+	Room func(ctx context.Context)
+}
+
 // Callbacks lead to user code. Each may panic, unless the field says that it is internal.
 type Callbacks struct {
 	BaseContext func() context.Context
@@ -55,5 +65,6 @@ type Callbacks struct {
 	IsFailure   func(err error) bool
 	RetryDelay  func(a *Attempt, err error) time.Duration
 	Delayed     func(queue string, delay time.Duration) // internal: a task of the queue waits for a retry
+	Archived    *ArchivedCallback                       // may be nil
 	Observer    *Observer                               // may be nil
 }

@@ -15,7 +15,12 @@ var (
 	ErrServerClosed = errors.New("asynq: Server closed")
 	ErrStuck        = errors.New("asynq: handler kept running after its context ended")
 	ErrCanceled     = errors.New("asynq: task canceled")
+
+	ErrHandlerNotFound = errors.New("handler not found for task")
 )
+
+// errNotEncoded is the error of attempts that succeeded, but whose messages could not be encoded.
+var errNotEncoded = errors.New("asynq: the task succeeded, but its message cannot be encoded")
 
 // errNoContext is the error of attempts while the user's BaseContext returns nil.
 var errNoContext = errors.New("asynq: Config.BaseContext returned nil")

@@ -31,6 +31,7 @@ func (f *Fetcher) decode(in *fetch, sent int64) {
 		}
 		f.cfg.Log.Error("archived a task with an unreadable message", "queue", a.Queue, "task", task.ID, "error", err)
 		f.notifyEnded(a, err)
+		f.keepFailure(a, err)
 		in.unreadable = append(in.unreadable, a)
 	}
 }
@@ -163,8 +164,30 @@ func (f *Fetcher) settle(a *Attempt, err error) bool {
 	}
 	f.decideOutcome(a, err)
 	f.notifyEnded(a, err)
+	f.awaitRoom(context.Background(), a)
 	f.pool.slots.release(1)
 	return f.addFinished(a)
+}
+
+// keepFailure keeps the error of an attempt whose task is to be archived, for the callback.
+func (f *Fetcher) keepFailure(a *Attempt, err error) {
+	if f.cfg.Archived == nil || a.settlement.Outcome != rdb.Archive {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lane.failures == nil {
+		f.lane.failures = make(map[*Attempt]error)
+	}
+	f.lane.failures[a] = err
+}
+
+// awaitRoom blocks before a task is archived, while too many callbacks for archived tasks have not
+// returned. The attempt keeps its slot meanwhile.
+func (f *Fetcher) awaitRoom(ctx context.Context, a *Attempt) {
+	if f.cfg.Archived != nil && a.settlement.Outcome == rdb.Archive {
+		f.cfg.Archived.Room(ctx)
+	}
 }
 
 // drop closes an attempt without an outcome.
@@ -202,6 +225,14 @@ func (f *Fetcher) fail(a *Attempt, err error) {
 			"queue", a.Queue, "task", msg.ID, "type", msg.Type, "error", err, "stack", string(panicked.Stack))
 		returned = nil
 	}
+	unhandled := f.unhandled(a, returned)
+	if unhandled {
+		if delay, ok := f.awaitHandler(a); ok {
+			s.Outcome, s.Delay = rdb.Defer, delay
+			f.writeFailure(a, err)
+			return
+		}
+	}
 	var request *RetryError
 	requested := errors.As(returned, &request)
 	if !(requested && request.Snooze) || errors.Is(returned, ErrSkipRetry) { // a snooze is not an error to report
@@ -216,7 +247,7 @@ func (f *Fetcher) fail(a *Attempt, err error) {
 	case canceled == wire.CancelDelete:
 		s.Outcome = rdb.Discard
 		return
-	case canceled == wire.CancelArchive, errors.Is(returned, ErrSkipRetry), failed && msg.Retried >= msg.MaxRetry:
+	case canceled == wire.CancelArchive, errors.Is(returned, ErrSkipRetry), unhandled, failed && msg.Retried >= msg.MaxRetry:
 		s.Outcome = rdb.Archive
 	case failed:
 		s.Outcome, s.Delay = rdb.Retry, f.delay(a, err, request)
@@ -224,8 +255,15 @@ func (f *Fetcher) fail(a *Attempt, err error) {
 	default:
 		s.Outcome, s.Delay = rdb.Defer, f.delay(a, err, request)
 	}
-	msg.LastErr = strings.ToValidUTF8(err.Error(), "\uFFFD")
-	msg.LastFailedAt = time.Now().Unix()
+	clearUnhandled(msg)
+	f.writeFailure(a, err)
+	f.keepFailure(a, err)
+}
+
+// writeFailure writes the message with the error of the attempt to the settlement.
+func (f *Fetcher) writeFailure(a *Attempt, err error) {
+	a.Message.LastErr = strings.ToValidUTF8(err.Error(), "\uFFFD")
+	a.Message.LastFailedAt = time.Now().Unix()
 	f.encode(a)
 }
 
@@ -238,7 +276,9 @@ func (f *Fetcher) succeed(a *Attempt) {
 	a.settlement.Outcome = rdb.Complete
 	a.settlement.Retention = a.Message.Retention
 	a.Message.CompletedAt = time.Now().Unix()
+	clearUnhandled(a.Message)
 	f.encode(a)
+	f.keepFailure(a, errNotEncoded)
 }
 
 // encode writes the changed message to the settlement.

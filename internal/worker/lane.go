@@ -36,6 +36,8 @@ type lane struct {
 
 	trips []*RoundTrip // those that may be in flight
 	gate  batch.Gate   // counts those that are
+
+	failures map[*Attempt]error // of attempts whose tasks are being archived; empty without a callback
 }
 
 // redisClock estimates the time of Redis from the replies of fetches.
@@ -183,6 +185,7 @@ type effects struct {
 	unwanted []*Attempt // tasks that go back
 	more     bool       // other lanes may have tasks for the remaining demand
 	delayed  []delayed
+	archived []archived
 	logs     []func()
 }
 
@@ -190,6 +193,12 @@ type effects struct {
 type delayed struct {
 	queue string
 	delay time.Duration
+}
+
+// archived is an attempt whose task Redis has archived, and its error.
+type archived struct {
+	attempt *Attempt
+	err     error
 }
 
 // apply applies the replies to a round trip.
@@ -319,6 +328,12 @@ func (l *lane) applySettlements(t *RoundTrip, e *effects, now time.Time) {
 func (l *lane) close(a *Attempt, e *effects) {
 	l.unregister(a)
 	s := &a.settlement
+	if s.Outcome == rdb.Archive && l.cfg.Archived != nil {
+		if s.Code.Err() == nil {
+			e.archived = append(e.archived, archived{a, l.failures[a]})
+		}
+		delete(l.failures, a)
+	}
 	switch code := s.Code; {
 	case code.Err() == nil:
 		if (s.Outcome == rdb.Retry || s.Outcome == rdb.Defer) && !s.AtOnce() {

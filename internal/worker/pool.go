@@ -30,6 +30,8 @@ type Pool struct {
 
 	fetches atomic.Uint64 // so far, for tokens
 
+	unhandledLog typeLog // of returned tasks
+
 	work chan *Attempt
 	idle atomic.Int64 // goroutines that wait on work, minus the attempts sent to them
 

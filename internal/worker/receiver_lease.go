@@ -112,6 +112,7 @@ func (pool *Pool) Settle(ctx context.Context, decisions []Decision) []error {
 		f.mu.Unlock()
 		if attempts[i] = a; ours {
 			f.applyDecision(a, v)
+			f.awaitRoom(ctx, a)
 			fetchers[f] = f.addFinished(a) || fetchers[f]
 		}
 	}

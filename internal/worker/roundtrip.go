@@ -135,6 +135,9 @@ func (t *RoundTrip) send(ctx context.Context) error {
 	for _, d := range e.delayed {
 		f.cfg.Delayed(d.queue, d.delay)
 	}
+	for _, done := range e.archived {
+		f.cfg.Archived.Call(done.attempt, done.err)
+	}
 	for _, log := range e.logs {
 		log()
 	}
