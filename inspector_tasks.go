@@ -246,6 +246,10 @@ func listedTask(t *inspect.TaskInfo) *TaskInfo {
 	if t.Group != "" {
 		info.Group = t.Group
 	}
+	for _, a := range t.Attempts {
+		info.Attempts = append(info.Attempts, newAttemptInfo(a))
+	}
+	info.Progress = newTaskProgress(t.Progress)
 	return info
 }
 

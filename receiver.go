@@ -77,10 +77,12 @@ type ReceiverConfig struct {
 	JanitorInterval          time.Duration
 	JanitorBatchSize         int
 
-	// RetryDelayFunc, IsFailure and ErrorHandler apply to failed attempts, as in Config.
+	// RetryDelayFunc, IsFailure, ErrorHandler and AttemptLog apply to failed attempts, as in
+	// Config.
 	RetryDelayFunc RetryDelayFunc
 	IsFailure      func(error) bool
 	ErrorHandler   ErrorHandler
+	AttemptLog     int
 
 	// Logger, LogLevel and Namespace are as in Config.
 	Logger    Logger
@@ -117,6 +119,7 @@ func NewReceiver(opt RedisConnOpt, cfg ReceiverConfig) *Receiver {
 		RetryDelayFunc:           cfg.RetryDelayFunc,
 		IsFailure:                cfg.IsFailure,
 		ErrorHandler:             cfg.ErrorHandler,
+		AttemptLog:               cfg.AttemptLog,
 		Logger:                   cfg.Logger,
 		LogLevel:                 cfg.LogLevel,
 		Namespace:                cfg.Namespace,

@@ -3,6 +3,7 @@ package asynq
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -108,6 +109,7 @@ func (srv *Server) workerConfig(prepare func(a *worker.Attempt), delayed func(qu
 		MaxActive:     srv.limits,
 		Lease:         srv.cfg.LeaseDuration,
 		CheckInterval: srv.cfg.TaskCheckInterval,
+		AttemptLog:    srv.cfg.AttemptLog,
 		TokenPrefix:   strings.ReplaceAll(srv.process.ID, "-", "")[:16] + "-", // unique to this process
 		Callbacks: worker.Callbacks{
 			BaseContext: srv.cfg.BaseContext,
@@ -116,6 +118,7 @@ func (srv *Server) workerConfig(prepare func(a *worker.Attempt), delayed func(qu
 			OnError:     srv.onError(),
 			IsFailure:   func(err error) bool { return srv.cfg.IsFailure(attemptError(err)) },
 			RetryDelay:  srv.retryDelay,
+			Holder:      srv.holder,
 			Delayed:     delayed,
 			Archived:    srv.archived.callback(),
 			Observer:    srv.observer(),
@@ -145,14 +148,15 @@ func (srv *Server) maintenance(lane []string, limits map[string]int) (*loops.For
 		forwarder.InOrder[queue] = limits[queue] == rdb.InOrder
 	}
 	recoverer := &loops.Recoverer{
-		Broker:    srv.broker,
-		Queues:    lane,
-		Interval:  min(recoverInterval, srv.cfg.LeaseDuration), // short leases ask for quick recovery
-		Log:       srv.log,
-		Expired:   ErrLeaseExpired,
-		IsFailure: srv.countsAsFailure,
-		Recovered: srv.reportRecovered,
-		Archived:  srv.archived.recovered(),
+		Broker:     srv.broker,
+		Queues:     lane,
+		Interval:   min(recoverInterval, srv.cfg.LeaseDuration), // short leases ask for quick recovery
+		Log:        srv.log,
+		Expired:    ErrLeaseExpired,
+		IsFailure:  srv.countsAsFailure,
+		AttemptLog: srv.cfg.AttemptLog,
+		Recovered:  srv.reportRecovered,
+		Archived:   srv.archived.recovered(),
 	}
 	janitor := &loops.Janitor{
 		Broker: srv.broker, Queues: lane, Interval: srv.cfg.JanitorInterval, BatchSize: srv.cfg.JanitorBatchSize,
@@ -239,6 +243,14 @@ func (srv *Server) onError() func(ctx context.Context, a *worker.Attempt, err er
 	return func(ctx context.Context, a *worker.Attempt, err error) {
 		srv.cfg.ErrorHandler.HandleError(ctx, a.Value.(*Task), attemptError(err))
 	}
+}
+
+// holder names the worker of an attempt in the log of its task.
+func (srv *Server) holder(a *worker.Attempt) string {
+	if l, ok := a.Lease.(*Lease); ok && l.Worker() != "" {
+		return l.Worker()
+	}
+	return fmt.Sprintf("%s:%d", srv.process.Host, srv.process.PID)
 }
 
 func (srv *Server) retryDelay(a *worker.Attempt, err error) time.Duration {

@@ -124,6 +124,14 @@ type TaskInfo struct {
 	Retention     time.Duration // how long the task is kept after it succeeds
 	CompletedAt   time.Time     // when the task succeeded; zero if it has not yet
 	Result        []byte        // what the handler wrote to the ResultWriter; nil if nothing
+
+	// Attempts are the last failed attempts, oldest first, of servers with Config.AttemptLog. Only
+	// GetTaskInfo sets it.
+	Attempts []AttemptInfo
+
+	// Progress is what the handler reported last with SetProgress; nil if nothing. Only GetTaskInfo
+	// sets it.
+	Progress *TaskProgress
 }
 
 // newTaskInfo returns the TaskInfo of a message.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,6 +80,28 @@ func TestArchived(t *testing.T) {
 	}
 	if got, want := <-alerts, "report 7 of queue default is archived: skip retry for the task"; got != want {
 		t.Errorf("alert %q, want %q", got, want)
+	}
+}
+
+func TestAttempts(t *testing.T) {
+	b := asynqtest.Run(t)
+	if _, err := b.Client().Enqueue(asynq.NewTask("import", nil), asynq.TaskID("a"), asynq.MaxRetry(0)); err != nil {
+		t.Fatal(err)
+	}
+	b.Drain(t, asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
+		return guide.ImportRows(ctx, []string{"x", "y", "z", "bad"}, func(_ context.Context, row string) error {
+			if row == "bad" {
+				return errors.New("is bad")
+			}
+			return nil
+		})
+	}), asynqtest.Configure(func(cfg *asynq.Config) { cfg.AttemptLog = 20 }))
+	var out strings.Builder
+	if err := guide.PrintHistory(&out, b.Inspector(), "default", "a"); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.HasPrefix(got, "75 %: 3 of 4 rows\nfailed on ") || !strings.HasSuffix(got, ": row 4: is bad\n") {
+		t.Errorf("printed %q", got)
 	}
 }
 

@@ -48,10 +48,10 @@ var hostileReceiver = map[string]func(h *hostile){
 		for _, cfg := range []asynq.ReceiverConfig{
 			{Queues: map[string]int{"extreme": math.MinInt, "": 1, "}": 1, notUTF8: 1}, QueueConcurrency: map[string]int{"": math.MinInt},
 				LeaseDuration: mostNegative, TaskCheckInterval: mostNegative, DelayedTaskCheckInterval: mostNegative, JanitorInterval: mostNegative,
-				JanitorBatchSize: math.MinInt, LogLevel: math.MinInt32, ShutdownTimeout: mostNegative},
+				JanitorBatchSize: math.MinInt, LogLevel: math.MinInt32, ShutdownTimeout: mostNegative, AttemptLog: math.MinInt},
 			{Queues: map[string]int{"extreme": math.MaxInt}, QueueConcurrency: map[string]int{"extreme": math.MaxInt},
 				LeaseDuration: longest, TaskCheckInterval: longest, DelayedTaskCheckInterval: longest, JanitorInterval: longest,
-				JanitorBatchSize: math.MaxInt, LogLevel: math.MaxInt32, ShutdownTimeout: longest},
+				JanitorBatchSize: math.MaxInt, LogLevel: math.MaxInt32, ShutdownTimeout: longest, AttemptLog: math.MaxInt},
 		} {
 			cfg.Logger = discard{}
 			r := asynq.NewReceiver(h.Opt(), cfg)
@@ -196,6 +196,9 @@ var hostileReceiver = map[string]func(h *hostile){
 	"Lease.Extend": func(h *hostile) {
 		_, err := new(asynq.Lease).Extend(context.Background())
 		h.wantErr(err, nil, "not returned by a Receiver")
+	},
+	"Lease.SetProgress": func(h *hostile) {
+		h.wantErr(new(asynq.Lease).SetProgress(context.Background(), 0.5, ""), nil, "not returned by a Receiver")
 	},
 	"Lease.Complete": func(h *hostile) {
 		h.wantErr(new(asynq.Lease).Complete(context.Background(), []byte("x")), nil, "not returned by a Receiver")

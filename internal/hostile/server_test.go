@@ -16,7 +16,7 @@ var extremes = map[string]asynq.Config{
 		Concurrency: math.MinInt, TaskCheckInterval: mostNegative, Queues: map[string]int{"extreme": 1, "low": math.MinInt, "": 1, "}": 1, notUTF8: 1},
 		LogLevel: math.MinInt32, ShutdownTimeout: mostNegative, HealthCheckInterval: mostNegative, DelayedTaskCheckInterval: mostNegative,
 		GroupGracePeriod: mostNegative, GroupMaxDelay: mostNegative, GroupMaxSize: math.MinInt, JanitorInterval: mostNegative,
-		JanitorBatchSize: math.MinInt, LeaseDuration: mostNegative, StuckGracePeriod: mostNegative,
+		JanitorBatchSize: math.MinInt, LeaseDuration: mostNegative, StuckGracePeriod: mostNegative, AttemptLog: math.MinInt,
 		QueueConcurrency: map[string]int{"extreme": math.MinInt, "": math.MinInt},
 		QueueConfigs: map[string]asynq.QueueConfig{"": {}, "extreme": {
 			Concurrency: math.MinInt, Group: asynq.GroupConfig{GracePeriod: mostNegative, MaxDelay: mostNegative, MaxSize: math.MinInt},
@@ -26,7 +26,7 @@ var extremes = map[string]asynq.Config{
 		Concurrency: math.MaxInt, TaskCheckInterval: longest, Queues: map[string]int{"extreme": math.MaxInt, "low": math.MaxInt}, StrictPriority: true,
 		LogLevel: math.MaxInt32, ShutdownTimeout: longest, HealthCheckInterval: longest, DelayedTaskCheckInterval: longest,
 		GroupGracePeriod: longest, GroupMaxDelay: longest, GroupMaxSize: math.MaxInt, JanitorInterval: longest,
-		JanitorBatchSize: math.MaxInt, LeaseDuration: longest, StuckGracePeriod: longest,
+		JanitorBatchSize: math.MaxInt, LeaseDuration: longest, StuckGracePeriod: longest, AttemptLog: math.MaxInt,
 		QueueConcurrency: map[string]int{"extreme": math.MaxInt},
 		QueueConfigs: map[string]asynq.QueueConfig{"extreme": {
 			Concurrency: math.MaxInt, Group: asynq.GroupConfig{GracePeriod: longest, MaxDelay: longest, MaxSize: math.MaxInt},

@@ -76,6 +76,17 @@ var hostileTask = map[string]func(h *hostile){
 	"GetMaxRetry": func(h *hostile) {
 		h.outsideHandlers(func(ctx context.Context) (any, bool) { return asynq.GetMaxRetry(ctx) }, 0)
 	},
+	"SetProgress": func(h *hostile) {
+		h.wantErr(asynq.SetProgress(noContext, 0.5, ""), nil, "ctx must not be nil")
+		h.wantErr(asynq.SetProgress(context.Background(), 0.5, hugeName), nil, "needs the context of a handler")
+	},
+	"AttemptInfo.Duration": func(h *hostile) {
+		early, late := time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
+		for _, a := range []asynq.AttemptInfo{{}, {Ended: late}, {Started: early}, {Started: late, Ended: early}} {
+			h.check(a.Duration() == 0, "%+v has the duration %v", a, a.Duration())
+		}
+		h.check(asynq.AttemptInfo{Started: early, Ended: late}.Duration() > 0, "a long attempt has no duration")
+	},
 	"RetryAfter": func(h *hostile) {
 		h.check(asynq.RetryAfter(mostNegative).Error() != "" && asynq.RetryAfter(longest).Error() != "", "an extreme value has no text")
 	},

@@ -29,6 +29,10 @@ type TaskInfo struct {
 	Token     string    // token of the holder; "" if there is none, or it is of another library
 	Settled   string    // the token of its last attempt that was settled; "" if none was
 
+	// Not set by lists.
+	Attempts []wire.Attempt // failed ones in the log of the task, oldest first
+	Progress *wire.Progress // nil: none was reported
+
 	// Set by lists only. They leave Message nil if it cannot be decoded.
 	ID    string
 	Queue string

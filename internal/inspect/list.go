@@ -141,6 +141,7 @@ func (s *reading) info(queue string, state wire.State, group string, now time.Ti
 	t := &TaskInfo{
 		ID: s.ID, Queue: queue, State: state, Result: s.Result, Group: s.Group, Now: now, Orphaned: s.orphaned,
 		Token: s.token, Settled: s.settled, score: s.Score,
+		Attempts: wire.DecodeAttempts(s.Log), Progress: wire.DecodeProgress(s.progress),
 	}
 	if len(s.Message) > 0 {
 		t.Message, _ = wire.DecodeTaskMessage(s.Message) // nil if it cannot be decoded

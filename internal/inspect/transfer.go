@@ -17,6 +17,7 @@ type StoredTask struct {
 	Score        string // in the collection of its state; "" where that has none
 	PendingSince string // unix nanoseconds; "" unless pending
 	Result       []byte
+	Log          []byte // encoded wire.Attempts
 	Group        string
 	UniqueKey    string    // key of its lock; "" if it has none
 	LockedUntil  time.Time // when the lock ends that it holds; zero if it holds none
@@ -27,6 +28,7 @@ type reading struct {
 	StoredTask
 	state          string // as stored; "" if there is no such task
 	orphaned       bool   // active without an unexpired lease
+	progress       []byte
 	token, settled string // as in TaskInfo
 }
 
@@ -40,6 +42,7 @@ func readListed(r *script.Reader) (t reading) {
 // readStored reads a task in the reply of read_tasks.lua, up to the time until its lock expires.
 func readStored(r *script.Reader) reading {
 	t := readListed(r)
+	t.Log, t.progress = r.Bytes(), r.Bytes()
 	t.token, t.settled, t.UniqueKey = r.Text(), r.Text(), r.Text()
 	return t
 }

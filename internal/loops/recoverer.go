@@ -34,6 +34,9 @@ type Recoverer struct {
 	// IsFailure reports whether the attempt counts as failed. It may lead to user code, but must
 	// not panic.
 	IsFailure func(err error) bool
+	// AttemptLog is the number of failed attempts to keep in the log of a task. If 0, the log is
+	// not changed.
+	AttemptLog int
 	// Recovered is called for each task that this server recovered. It may lead to user code, but
 	// must not panic.
 	Recovered func(queue string, msg *wire.TaskMessage)
@@ -193,7 +196,12 @@ func (r *Recoverer) decide(queue string, e rdb.Expired, item *rdb.Settlement) de
 	} else {
 		msg.Retried++
 	}
-	msg.LastErr, msg.LastFailedAt = r.Expired.Error(), time.Now().Unix()
+	now := time.Now()
+	msg.LastErr, msg.LastFailedAt = r.Expired.Error(), now.Unix()
+	if r.AttemptLog > 0 {
+		lost := wire.Attempt{Ended: now.UnixMilli(), Kind: wire.AttemptLeaseExpired, Err: msg.LastErr}
+		item.Extra = &rdb.Extra{Attempt: lost.Encode(), LogSize: r.AttemptLog}
+	}
 	if item.Message, err = msg.Encode(); err != nil {
 		item.Message = nil // keep the message as it is
 	}

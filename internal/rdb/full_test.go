@@ -50,6 +50,10 @@ func TestFullRedis(t *testing.T) {
 	if err := b.WriteResult(ctx, "q", "t0", "f", []byte("result")); !script.IsFull(err) {
 		t.Errorf("a result gets the error %v", err)
 	}
+	progress := &rdb.ResultWrite{Queue: "q", ID: "t0", Token: "f", Result: []byte("half")}
+	if b.WriteProgress(ctx, []*rdb.ResultWrite{progress}); !script.IsFull(progress.Err) {
+		t.Errorf("progress gets the error %v", progress.Err)
+	}
 	for name, task := range kindsOfTask(t) {
 		tick := *task
 		tick.Tick = &rdb.Tick{Entry: "e", At: 1000, Deadline: soon()}
@@ -75,7 +79,7 @@ func TestFullRedis(t *testing.T) {
 	for _, s := range []rdb.Settlement{
 		{ID: "t0", Outcome: rdb.Done},
 		{ID: "t1", Outcome: rdb.Complete, Message: msg("t1"), Retention: 60},
-		{ID: "t2", Outcome: rdb.Retry, Message: msg("t2"), Delay: time.Minute},
+		{ID: "t2", Outcome: rdb.Retry, Message: msg("t2"), Delay: time.Minute, Extra: logged(3, 1)},
 		{ID: "t3", Outcome: rdb.Archive, Message: msg("t3")},
 		{ID: "t4", Outcome: rdb.Requeue},
 	} {

@@ -98,8 +98,24 @@ func (m *machine) pickSettlement(t *rapid.T) *rdb.Settlement {
 	if oneIn(t, 3, "result") {
 		s.Result = []byte(m.newName("result"))
 	}
+	s.Extra = m.pickExtra(t)
 	m.settled = append(m.settled, *s)
 	return s
+}
+
+// pickExtra draws further values of a settlement.
+func (m *machine) pickExtra(t *rapid.T) *rdb.Extra {
+	if !oneIn(t, 3, "extra") {
+		return nil
+	}
+	e := &rdb.Extra{}
+	if oneIn(t, 2, "entry") {
+		e.Attempt, e.LogSize = []byte(m.newName("entry")), rapid.IntRange(1, 3).Draw(t, "log size")
+	}
+	if oneIn(t, 2, "progress") {
+		e.Progress = []byte(m.newName("progress"))
+	}
+	return e
 }
 
 func (m *machine) pickFetch(t *rapid.T) *rdb.Fetch {
@@ -139,21 +155,30 @@ func (m *machine) extend(t *rapid.T) {
 	}
 }
 
-// writeResults writes results of some tasks, perhaps several of one.
+// writeResults writes results or progress of some tasks, perhaps several of one.
 func (m *machine) writeResults(t *rapid.T) {
 	var writes []*rdb.ResultWrite
 	var codes []script.Code
+	progress := oneIn(t, 3, "progress")
 	for range rapid.IntRange(1, 4).Draw(t, "results") {
 		q := m.pickQueue(t)
 		id, token := m.pickTask(t, q)
 		w := &rdb.ResultWrite{Queue: q.keys.Name, ID: id, Token: token, Result: []byte(m.newName("result"))}
 		task, code := q.held(id, token, "")
-		if task != nil {
+		switch {
+		case task == nil:
+		case progress:
+			task.progress = string(w.Result)
+		default:
 			task.result = string(w.Result)
 		}
 		writes, codes = append(writes, w), append(codes, code)
 	}
-	m.anyBroker(t).WriteResults(m.ctx, writes)
+	if b := m.anyBroker(t); progress {
+		b.WriteProgress(m.ctx, writes)
+	} else {
+		b.WriteResults(m.ctx, writes)
+	}
 	for i, w := range writes {
 		if w.Err != nil || w.Code != codes[i] {
 			t.Errorf("result of %q under %q: code %d, want %d, error %v", w.ID, w.Token, w.Code, codes[i], w.Err)
@@ -222,6 +247,7 @@ func (m *machine) pickRecovery(t *rapid.T, q *modelQueue, id, token string) *rdb
 		s.Outcome = rdb.Archive
 	}
 	s.Failed = s.Outcome == rdb.Archive || oneIn(t, 2, "counted")
+	s.Extra = m.pickExtra(t)
 	return s
 }
 

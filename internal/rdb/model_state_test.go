@@ -3,6 +3,7 @@ package rdb_test
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
@@ -39,9 +40,9 @@ type modelQueue struct {
 
 // modelTask is one task. Its time is the score, or pending_since, of its state.
 type modelTask struct {
-	id, message, token, settled, group, set, lock, result string
-	state                                                 wire.State
-	at                                                    moment
+	id, message, token, settled, group, set, lock, result, log, progress string
+	state                                                                wire.State
+	at                                                                   moment
 }
 
 // moment is a time in unix seconds. The model knows only approximately when a step took place. It
@@ -255,6 +256,7 @@ func (q *modelQueue) settle(s *rdb.Settlement, now int64) script.Code {
 	if s.Result != nil {
 		t.result = string(s.Result)
 	}
+	t.extra(s.Extra)
 	switch s.Outcome {
 	case rdb.Done, rdb.Revoke:
 		q.remove(t, now)
@@ -280,6 +282,23 @@ func (q *modelQueue) settle(s *rdb.Settlement, now int64) script.Code {
 		q.count(true)
 	}
 	return code
+}
+
+// extra stores further values of a settlement.
+func (t *modelTask) extra(e *rdb.Extra) {
+	if e == nil {
+		return
+	}
+	if e.Attempt != nil {
+		entries := strings.SplitAfterN(string(e.Attempt)+"\n"+t.log, "\n", e.LogSize+1)
+		t.log = strings.Join(entries[:min(len(entries), e.LogSize)], "")
+		if len(entries) > e.LogSize {
+			t.log = strings.TrimSuffix(t.log, "\n")
+		}
+	}
+	if e.Progress != nil {
+		t.progress = string(e.Progress)
+	}
 }
 
 // count counts an attempt that failed, if it counts.
@@ -363,6 +382,7 @@ func (q *modelQueue) recover(r *rdb.Settlement, now int64) script.Code {
 	if r.Message != nil {
 		t.message = string(r.Message)
 	}
+	t.extra(r.Extra)
 	if r.Outcome == rdb.Archive {
 		q.move(t, wire.StateArchived, now)
 	} else {

@@ -25,6 +25,7 @@ var (
 	forwardScript           = load("forward")
 	purgeScript             = load("purge")
 	writeResultsScript      = load("write_results")
+	writeProgressScript     = load("write_progress")
 	stageScript             = load("stage")
 	readSetsScript          = load("read_sets")
 	commitAggregationScript = load("commit_aggregation")

@@ -2,7 +2,6 @@ package rdb
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -59,13 +58,28 @@ type Settlement struct {
 	Delay     time.Duration // Retry, Defer; see AtOnce
 	Retention int64         // Complete, seconds
 	Failed    bool          // Requeue: the attempt counts as processed and failed
+	Extra     *Extra        // values that few settlements have; ignored if the task is deleted
 
 	Code script.Code
 	Err  error // the error of the call; it may have been executed
 }
 
-// size returns the bytes of user data in a settlement.
-func (s *Settlement) size() int { return len(s.Message) + len(s.Result) }
+// Extra are values of a settlement that few tasks have.
+type Extra struct {
+	Attempt  []byte // a wire.Attempt to add to the log of the task; nil: none
+	LogSize  int    // maximum number of entries of the log
+	Progress []byte // a wire.Progress; nil: unchanged
+}
+
+// size returns the bytes of user data that a settlement moves. It assumes that the entries of a log
+// are as long as the new one.
+func (s *Settlement) size() int {
+	n := len(s.Message) + len(s.Result)
+	if e := s.Extra; e != nil {
+		n += e.LogSize*len(e.Attempt) + len(e.Progress)
+	}
+	return n
+}
 
 // Deletes reports whether the outcome deletes the task.
 func (s *Settlement) Deletes() bool { return s.done() || s.Outcome == Discard }
@@ -260,67 +274,18 @@ func (s *settleBatch) addValues(c *script.Call) {
 		if lock := s.queue.Lock(item.Lock); lock != "" && (item.Outcome == Complete || item.Deletes()) {
 			c.Arg(i+1, "lock", lock)
 		}
-	}
-}
-
-// ResultWrite stores the result of a task on behalf of the attempt that holds it, and holds the
-// outcome.
-type ResultWrite struct {
-	Queue  string
-	ID     string
-	Token  string // of the fetch
-	Result []byte
-
-	Code script.Code // CodeOK, CodeGone or CodeLost
-	Err  error       // the error of the call
-}
-
-// WriteResults stores results in one pipeline. Those of one task are stored in their order.
-func (b *Broker) WriteResults(ctx context.Context, writes []*ResultWrite) {
-	type batch struct {
-		queue  *script.Queue
-		writes []*ResultWrite
-		bytes  int
-	}
-	open := make(map[string]*batch, 1)
-	var batches []*batch
-	for _, w := range writes {
-		in := open[w.Queue]
-		if in == nil || len(in.writes) == script.MaxBatch || in.bytes+len(w.Result) > script.MaxBatchBytes {
-			in = &batch{queue: b.Queue(w.Queue)}
-			open[w.Queue], batches = in, append(batches, in)
-		}
-		in.writes = append(in.writes, w)
-		in.bytes += len(w.Result)
-	}
-	calls := make([]*script.Call, len(batches))
-	for i, in := range batches {
-		c := script.NewCall(writeResultsScript, 3*len(in.writes))
-		for _, w := range in.writes {
-			c.Key(in.queue.Keys.Task(w.ID))
-		}
-		for _, w := range in.writes {
-			c.Arg(w.Token, w.Result)
-		}
-		calls[i] = c
-	}
-	b.Run(ctx, calls...)
-	for i, in := range batches {
-		codes := calls[i].ReadCodes(len(in.writes))
-		err := codes.Err()
-		for _, w := range in.writes {
-			w.Code, w.Err = codes.Code(), err
+		if item.Extra != nil && !item.Deletes() {
+			item.Extra.add(c, i+1)
 		}
 	}
 }
 
-// WriteResult stores the result of one task. It returns ErrTaskGone or ErrTokenLost if no attempt
-// holds the task under the token.
-func (b *Broker) WriteResult(ctx context.Context, queue, id, token string, result []byte) error {
-	w := ResultWrite{Queue: queue, ID: id, Token: token, Result: result}
-	b.WriteResults(ctx, []*ResultWrite{&w})
-	if w.Err != nil {
-		return w.Err
+// add adds the values of the task with the number i.
+func (e *Extra) add(c *script.Call, i int) {
+	if e.Attempt != nil {
+		c.Arg(i, "log", append(strconv.AppendInt(nil, int64(e.LogSize), 10), " "+string(e.Attempt)...))
 	}
-	return w.Code.Err()
+	if e.Progress != nil {
+		c.Arg(i, "progress", e.Progress)
+	}
 }

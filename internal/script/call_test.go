@@ -43,6 +43,7 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	if b.WriteResults(ctx, results); results[0].Err != nil || results[1].Code != script.CodeOK {
 		t.Errorf("results: %+v, %+v", results[0], results[1])
 	}
+	b.WriteProgress(ctx, results)
 	b.Extend(ctx, "q", time.Minute, []rdb.Held{{ID: "a", Token: "f"}, {ID: "b", Token: "f"}})
 	var settlements []*rdb.Settlement
 	for _, outcome := range []rdb.Outcome{rdb.Done, rdb.Complete, rdb.Retry, rdb.Defer, rdb.Archive, rdb.Requeue, rdb.Revoke, rdb.Discard} {

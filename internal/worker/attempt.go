@@ -24,7 +24,7 @@ type Attempt struct {
 	fetcher       *Fetcher
 	number        uint64 // in the order of the fetches
 	index         int    // in lane.open; noIndex if not in it
-	progress      atomic.Int32
+	status        atomic.Int32
 	expires       atomic.Int64 // when its lease ends unless it is extended, as uptime; 0: unknown
 	canceledAt    atomic.Int64 // when its context was canceled, as uptime; 0: never
 	lost          atomic.Bool  // Redis reported that the lease is no longer held
@@ -34,13 +34,14 @@ type Attempt struct {
 	context    taskContext
 	stack      []byte                 // of a handler that called runtime.Goexit
 	result     atomic.Pointer[result] // nil: none was written
+	report     atomic.Pointer[report] // nil: no progress was reported
 	settlement rdb.Settlement
 	tries      int // of the settlement
 
 	replied chan struct{} // closed when Redis replied to the settlement; nil without a receiver
 }
 
-// The progress of an attempt. The first to move it from running to decided determines the outcome:
+// The status of an attempt. The first to move it from running to decided determines the outcome:
 // the handler's goroutine, the check for stuck handlers, or the shutdown.
 const (
 	running int32 = iota
@@ -49,10 +50,13 @@ const (
 
 // decide claims the right to settle the attempt. It reports true only for the first caller.
 func (a *Attempt) decide() bool {
-	if !a.progress.CompareAndSwap(running, decided) {
+	if !a.status.CompareAndSwap(running, decided) {
 		return false
 	}
 	a.settlement.Result = a.takeResult()
+	if progress := a.takeProgress(); progress != nil {
+		a.settlement.Extra = &rdb.Extra{Progress: progress}
+	}
 	return true
 }
 
@@ -67,7 +71,7 @@ func since(at int64) time.Duration { return time.Duration(uptime() - at) }
 
 // mustSettle reports whether the pool has to settle the attempt, and so extends its lease until
 // then. A lease that a caller of Receive holds may outlive the pool.
-func (a *Attempt) mustSettle() bool { return a.replied == nil || a.progress.Load() != running }
+func (a *Attempt) mustSettle() bool { return a.replied == nil || a.status.Load() != running }
 
 // canWait reports whether the outcome can be sent a moment later: no caller waits for it, and no
 // other task.

@@ -14,6 +14,7 @@ type Broker interface {
 	Waiting(ctx context.Context, queues []string) ([]string, error)
 	PassMarker(ctx context.Context, queue string) error
 	WriteResults(ctx context.Context, writes []*rdb.ResultWrite)
+	WriteProgress(ctx context.Context, writes []*rdb.ResultWrite)
 	Extend(ctx context.Context, queue string, lease time.Duration, tasks []rdb.Held)
 }
 
@@ -32,6 +33,7 @@ type Config struct {
 	TokenPrefix   string        // unique to this server
 	InlineFlush   bool          // workers may make round trips; off where a test makes each one
 	UnhandledFor  time.Duration // how long tasks without a handler are returned; 0: they fail
+	AttemptLog    int           // failed attempts to keep in the log of a task; 0: none
 
 	Receiver *ReceiverConfig // set if callers receive tasks instead of handlers
 
@@ -64,6 +66,7 @@ type Callbacks struct {
 	OnError     func(ctx context.Context, a *Attempt, err error) // may be nil
 	IsFailure   func(err error) bool
 	RetryDelay  func(a *Attempt, err error) time.Duration
+	Holder      func(a *Attempt) string                 // internal: names the worker in the log of a task; set with AttemptLog
 	Delayed     func(queue string, delay time.Duration) // internal: a task of the queue waits for a retry
 	Archived    *ArchivedCallback                       // may be nil
 	Observer    *Observer                               // may be nil

@@ -82,6 +82,13 @@ func (c *taskContext) hasEnded() bool {
 	return c.ended
 }
 
+// canceledBy returns the cause of a cancellation, or nil.
+func (c *taskContext) canceledBy() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cause
+}
+
 // make returns the real context, and creates it on the first call.
 func (c *taskContext) make() *realContext {
 	if r := c.real.Load(); r != nil {

@@ -256,6 +256,7 @@ func (f *Fetcher) fail(a *Attempt, err error) {
 		s.Outcome, s.Delay = rdb.Defer, f.delay(a, err, request)
 	}
 	clearUnhandled(msg)
+	f.logAttempt(a, err)
 	f.writeFailure(a, err)
 	f.keepFailure(a, err)
 }

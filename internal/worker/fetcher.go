@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/asynq-go/asynq/internal/batch"
 	"github.com/asynq-go/asynq/internal/rdb"
 )
@@ -64,7 +66,9 @@ type Fetcher struct {
 	waiter     rdb.Waiter
 	extensions *batch.Batcher[[]*extension] // by callers that received tasks
 	results    *batch.Batcher[*Attempt]
-	wake       chan struct{} // ends the pause between two round trips
+	reports    *batch.Batcher[*Attempt] // of progress
+	reportLog  rate.Sometimes           // of their errors
+	wake       chan struct{}            // ends the pause between two round trips
 
 	starting atomic.Int64 // fetched attempts whose goroutine does not run yet
 
@@ -81,8 +85,9 @@ type Fetcher struct {
 func newFetcher(pool *Pool, queues []string, waiter rdb.Waiter) *Fetcher {
 	f := &Fetcher{
 		pool: pool, cfg: &pool.cfg, waiter: waiter, wake: make(chan struct{}, 1), waitWake: make(chan struct{}, 1),
+		reportLog: rate.Sometimes{First: 1, Interval: 30 * time.Second},
 	}
-	f.results = f.newResults()
+	f.results, f.reports = f.newResults(), f.newReports()
 	f.extensions = batch.New(batch.Config[[]*extension]{Send: func(calls [][]*extension) {
 		f.extend(context.Background(), slices.Concat(calls...))
 	}})

@@ -83,7 +83,7 @@ func (f *Fetcher) WatchLeases(context.Context) (time.Duration, error) {
 	delay := f.cfg.Lease / 6
 	expired := func(a *Attempt) bool {
 		at := a.expires.Load()
-		if at == 0 || a.progress.Load() != running || a.canceledAt.Load() != 0 && a.replied == nil {
+		if at == 0 || a.status.Load() != running || a.canceledAt.Load() != 0 && a.replied == nil {
 			return false
 		}
 		left := time.Duration(at - uptime())
@@ -114,7 +114,7 @@ func (f *Fetcher) loseLease(a *Attempt) {
 		a.endLease(true)
 		return
 	}
-	if a.progress.Load() != running || !a.lost.CompareAndSwap(false, true) {
+	if a.status.Load() != running || !a.lost.CompareAndSwap(false, true) {
 		return
 	}
 	f.cfg.Log.Warn("lease lost, handler canceled", "queue", a.Queue, "task", a.Message.ID, "type", a.Message.Type)

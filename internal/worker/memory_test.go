@@ -70,6 +70,10 @@ type memTask struct {
 	lease   time.Time
 	due     time.Time // of a retry
 	result  string
+	log     []wire.Attempt
+	// progress and the times of its writes
+	progress string
+	reports  []time.Time
 }
 
 func newMemory(t testing.TB, queues ...string) *memory {
@@ -295,6 +299,14 @@ func (m *memory) settle(q *memQueue, s *rdb.Settlement) script.Code {
 	if s.Result != nil {
 		task.result = string(s.Result)
 	}
+	if e := s.Extra; e != nil {
+		if e.Attempt != nil {
+			task.log = append(task.log, wire.DecodeAttempts(e.Attempt)...)
+		}
+		if e.Progress != nil {
+			task.progress = string(e.Progress)
+		}
+	}
 	switch s.Outcome {
 	case rdb.Done, rdb.Revoke, rdb.Discard:
 		task.state = "done"
@@ -342,6 +354,17 @@ func (m *memory) Extend(_ context.Context, queue string, lease time.Duration, ta
 
 // WriteResults stores results.
 func (m *memory) WriteResults(_ context.Context, writes []*rdb.ResultWrite) {
+	m.write(writes, func(task *memTask, data string) { task.result = data })
+}
+
+// WriteProgress stores progress.
+func (m *memory) WriteProgress(_ context.Context, writes []*rdb.ResultWrite) {
+	m.write(writes, func(task *memTask, data string) {
+		task.progress, task.reports = data, append(task.reports, time.Now())
+	})
+}
+
+func (m *memory) write(writes []*rdb.ResultWrite, store func(task *memTask, data string)) {
 	defer m.travel()()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -358,7 +381,7 @@ func (m *memory) WriteResults(_ context.Context, writes []*rdb.ResultWrite) {
 			case task.state != "active" || task.token != w.Token:
 				w.Code = script.CodeLost
 			default:
-				task.result = string(w.Result)
+				store(task, string(w.Result))
 			}
 		})
 	}

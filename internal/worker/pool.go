@@ -177,7 +177,7 @@ func (pool *Pool) Open() int {
 func (pool *Pool) Running() []*Attempt {
 	var all []*Attempt
 	for _, f := range pool.allFetchers() {
-		f.each(func(a *Attempt) bool { return a.progress.Load() == running }, func(a *Attempt) { all = append(all, a) })
+		f.each(func(a *Attempt) bool { return a.status.Load() == running }, func(a *Attempt) { all = append(all, a) })
 	}
 	return all
 }

@@ -81,7 +81,7 @@ func (a *Attempt) NotifyStarted() { a.fetcher.notifyStarted(a) }
 // leaseAttempt returns the attempt of the lease of a. If the lease has none, that is a, which is
 // then registered unless it is settled. The caller holds the fetcher's lock.
 func (f *Fetcher) leaseAttempt(a *Attempt) *Attempt {
-	if a.progress.Load() != running {
+	if a.status.Load() != running {
 		return a
 	}
 	if other := f.pool.receiver.lookUp(keyOf(a)); other != nil {
@@ -183,7 +183,7 @@ func (pool *Pool) Extend(ctx context.Context, attempts []*Attempt) []error {
 			length = left.Truncate(time.Second) + time.Second // whole seconds: few calls for many deadlines
 		}
 		switch {
-		case a.progress.Load() != running:
+		case a.status.Load() != running:
 			errs[i] = ErrLeaseExpired
 		case !a.Deadline.IsZero() && !now.Before(a.Deadline):
 			errs[i] = context.DeadlineExceeded
@@ -230,7 +230,7 @@ func (a *Attempt) setExpiry(end int64) *Attempt {
 func (a *Attempt) endLease(lost bool) {
 	f := a.fetcher
 	f.mu.Lock()
-	if a.progress.Load() != running || !lost && a.expires.Load() > uptime() {
+	if a.status.Load() != running || !lost && a.expires.Load() > uptime() {
 		f.mu.Unlock()
 		return // settled or extended in the meantime
 	}

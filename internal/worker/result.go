@@ -39,7 +39,7 @@ func (f *Fetcher) newResults() *batch.Batcher[*Attempt] {
 // its lease is known to be lost. It keeps a small result of a handler in memory until it is stored,
 // by a request of several attempts or with the outcome. Other results, it waits for.
 func (a *Attempt) WriteResult(data []byte) error {
-	if a.lost.Load() || a.progress.Load() != running {
+	if a.lost.Load() || a.status.Load() != running {
 		return ErrLeaseExpired
 	}
 	r := a.result.Load()
@@ -106,7 +106,7 @@ func (a *Attempt) takeResult() []byte {
 // repeatResult adds a result that could not be stored to the next request.
 func (a *Attempt) repeatResult() {
 	r := a.result.Load()
-	if r == nil || a.progress.Load() != running {
+	if r == nil || a.status.Load() != running {
 		return
 	}
 	r.mu.Lock()

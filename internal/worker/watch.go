@@ -50,7 +50,7 @@ func (f *Fetcher) WatchStuck(context.Context) (time.Duration, error) {
 
 // overdue reports whether the attempt's context ended longer than grace ago.
 func (a *Attempt) overdue(now time.Time, grace time.Duration) bool {
-	if a.progress.Load() != running {
+	if a.status.Load() != running {
 		return false
 	}
 	if at := a.canceledAt.Load(); at != 0 && since(at) > grace {

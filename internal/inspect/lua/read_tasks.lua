@@ -10,8 +10,8 @@
 -- ARGV[2]    prefix of the group keys
 -- ARGV[3]    maximum bytes of the reply
 -- RETURN     {unix nanoseconds now, then for each task that was looked up: see lib/entry.lua; the
---            further fields are token, settled and unique_key, and after them the milliseconds
---            until its lock expires, or -1 if it holds none}
+--            further fields are log, progress, token, settled and unique_key, and after them the
+--            milliseconds until its lock expires, or -1 if it holds none}
 -- BOUND      200 tasks, and ARGV[3] with the excess of the last task
 -- include: fields clock expired entry locks
 
@@ -21,7 +21,7 @@ local sets = { scheduled = KEYS[1], retry = KEYS[2], archived = KEYS[3], complet
 local bytes = tonumber(ARGV[3])
 for k = 6, #KEYS do
   local id, n = string.sub(KEYS[k], #ARGV[1] + 1), #reply
-  local size, state = addEntry(reply, KEYS[k], id, false, KEYS[5], now, "token", "settled", "unique_key")
+  local size, state = addEntry(reply, KEYS[k], id, false, KEYS[5], now, "log", "progress", "token", "settled", "unique_key")
   local set, lock = sets[state or ""], reply[#reply]
   if state == "aggregating" then
     set = ARGV[2] .. (reply[n + 8] or "")
@@ -35,7 +35,7 @@ for k = 6, #KEYS do
     end
   end
   reply[#reply + 1] = owns(lock, id) and redis.call("PTTL", lock) or -1
-  bytes = bytes - size
+  bytes = bytes - size - #(reply[n + 9] or "")
   if bytes <= 0 then
     break
   end

@@ -26,19 +26,26 @@
 --            after the other pending tasks), next (before them), archive (number: maximum number of
 --            archived tasks), requeue (unfinished tasks, in reverse order of execution), delete
 -- ARGV[7..]  for each task: msg ("" = unchanged); then for each value: number of its task, its name
---            (lock or result), the value
+--            (lock, result, progress or log), the value (log: maximum number of entries, a space,
+--            the new entry)
 -- RETURN     for each task: OK, ALREADY, GONE or LOST. A repeated call returns GONE for deleted
 --            tasks.
--- BOUND      500 tasks, and as many trimmed
--- include: codes fields clock mark counters locks long active held purge archive expired
+-- BOUND      500 tasks, and as many trimmed; logs of about a megabyte
+-- include: codes fields clock mark counters locks long active held purge archive expired log
 
 local now, us = clock()
 local recovery = ARGV[4] ~= "" and ARGV[4]
-local args, locks, results = ARGV, nil, nil
+local args, locks, written = ARGV, nil, nil
 for first = #KEYS - 4, #args, 3 do -- 11 keys and 6 arguments are not of a task
-  locks, results = locks or {}, results or {}
-  local values = args[first + 1] == "lock" and locks or results
-  values[tonumber(args[first])] = args[first + 2]
+  local i, name = tonumber(args[first]), args[first + 1]
+  if name == "lock" then
+    locks = locks or {}
+    locks[i] = args[first + 2]
+  else
+    written = written or {}
+    written[i] = written[i] or {}
+    written[i][name] = args[first + 2]
+  end
 end
 
 -- The tables of outcomes that no task has stay nil: each costs as much as a command.
@@ -141,8 +148,13 @@ for i = 1, #codes do
     if state == "pending" then
       redis.call("HSET", task, "pending_since", now_ns)
     end
-    if results and results[i] then
-      redis.call("HSET", task, "result", results[i])
+    if written and written[i] then
+      for field, value in pairs(written[i]) do
+        if field == "log" then
+          value = prepend(redis.call("HGET", task, "log"), value)
+        end
+        redis.call("HSET", task, field, value)
+      end
     end
     -- Processes of other libraries may fetch the task next, and do not know the token.
     if state == "completed" then
