@@ -126,7 +126,8 @@ func TestProcessInCountsFromEnqueue(t *testing.T) {
 		began := time.Now()
 		e.enqueue(asynq.NewTask("t", nil, asynq.ProcessIn(time.Hour)))
 		enqueued := time.Now()
-		e.box.SetNow(func() time.Time { return time.Now().Add(10 * time.Minute) })
+		e.client = asynq.NewClient(asynq.WithClock(e.redis, func() time.Time { return time.Now().Add(10 * time.Minute) }))
+		defer e.client.Close()
 		e.relayAll(e.relay())
 		tasks, err := e.inspector.ListScheduledTasks("default")
 		if err != nil || len(tasks) != 1 {

@@ -20,3 +20,16 @@ func (r *Relay) RelayBatch(ctx context.Context) (more bool, err error) { return 
 
 // RetryDelay is the delay of a row after a number of attempts.
 var RetryDelay = retryDelay
+
+// OnNotification calls f before each notification of the listener that an option before has set.
+func OnNotification(f func()) RelayOption {
+	return func(r *Relay) {
+		listen := r.listen
+		r.listen = func(ctx context.Context, notify func()) error {
+			return listen(ctx, func() {
+				f()
+				notify()
+			})
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/asynq-go/asynq"
@@ -86,7 +87,8 @@ func New(d Dialect, opts ...Option) *Outbox {
 func (b *Outbox) Dialect() Dialect { return b.dialect }
 
 // Channel returns the name of the channel on which Postgres delivers notifications: see WithNotify.
-func (b *Outbox) Channel() string { return b.outbox() }
+// It is in lower case, as LISTEN reads names without quotes.
+func (b *Outbox) Channel() string { return strings.ToLower(b.outbox()) }
 
 // Enqueue adds a task to the outbox, in the transaction tx. It becomes a task in Redis after tx has
 // committed, and never if tx is rolled back. opts override the options of NewTask.

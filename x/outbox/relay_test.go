@@ -336,3 +336,48 @@ func reportLag(b *testing.B, lags []time.Duration) {
 	b.ReportMetric(ms(.99), "ms/p99")
 	b.ReportMetric(0, "ns/op")
 }
+
+// TestNotifications requires that a relay receives the notifications of Postgres, and none of
+// transactions that are rolled back.
+func TestNotifications(t *testing.T) {
+	t.Parallel()
+	for _, prefix := range []string{"", "Mixed_"} {
+		t.Run("prefix="+prefix, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, outbox.Postgres)
+			e.useMini()
+			opts := []outbox.Option{outbox.WithNotify(), outbox.WithTablePrefix(prefix)}
+			for _, m := range outbox.Schema(e.dialect, opts...) {
+				for _, statement := range m.Up {
+					e.exec(statement)
+				}
+			}
+			e.box = outbox.New(e.dialect, opts...)
+			listening := make(chan struct{})
+			var once sync.Once
+			count := 0
+			r := e.relay(outbox.WithPollInterval(time.Hour), listen(e.dsn, e.box), outbox.OnNotification(func() {
+				count++
+				once.Do(func() { close(listening) })
+			}))
+			e.start(r)
+			<-listening
+			for i := range 3 {
+				e.inTx(func(tx *sql.Tx) bool {
+					if err := e.box.Enqueue(context.Background(), tx, asynq.NewTask("t", nil)); err != nil {
+						t.Fatal(err)
+					}
+					return i != 1
+				})
+				if i != 1 {
+					want := 1 + i/2
+					proctest.Eventually(t, "the row is relayed", func() bool { return len(e.pending()) == want })
+				}
+			}
+			r.Shutdown()
+			if count != 3 {
+				t.Errorf("%d notifications, want 3: at the start and for two commits", count)
+			}
+		})
+	}
+}
