@@ -86,6 +86,7 @@ func exported(t *testing.T) map[string]bool {
 	inspector := newInspector(t, asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()})
 	for _, c := range []prometheus.Collector{
 		metrics.NewCollector(inspector, metrics.CollectorOptions{}), metrics.NewWorker(metrics.WorkerOptions{}),
+		metrics.NewOutbox(nil, metrics.OutboxOptions{}),
 	} {
 		ch := make(chan *prometheus.Desc, 100)
 		c.Describe(ch)

@@ -30,7 +30,7 @@ const minIdempotencyTTL = 10 * time.Minute
 type RelayOption func(*Relay)
 
 // WithIdempotencyTTL sets how long Redis keeps the key by which it recognizes a row that is sent
-// again. Each task occupies about 213 bytes more for that time. A row that a relay may have sent,
+// again. Each task occupies about 230 bytes more for that time. A row that a relay may have sent,
 // and that no relay could finish within nine tenths of the TTL, as in a long outage of the
 // database, becomes a failed row. The default is 24 hours, the minimum 10 minutes.
 func WithIdempotencyTTL(ttl time.Duration) RelayOption {
