@@ -190,25 +190,25 @@ func (i *Inspector) RunAllAggregatingTasks(queue, group string) (int, error) {
 }
 
 // ArchiveAllPendingTasks archives all pending tasks of a queue and returns their number. The
-// archive keeps the newest ArchiveMaxTasks tasks and deletes older ones; see ArchiveRoom.
+// archive keeps the newest tasks and deletes older ones; see ArchiveLimits and ArchiveRoom.
 func (i *Inspector) ArchiveAllPendingTasks(queue string) (int, error) {
 	return i.changeAll(queue, TaskStatePending, inspect.Archive)
 }
 
 // ArchiveAllScheduledTasks archives all scheduled tasks of a queue and returns their number. The
-// archive keeps the newest ArchiveMaxTasks tasks and deletes older ones; see ArchiveRoom.
+// archive keeps the newest tasks and deletes older ones; see ArchiveLimits and ArchiveRoom.
 func (i *Inspector) ArchiveAllScheduledTasks(queue string) (int, error) {
 	return i.changeAll(queue, TaskStateScheduled, inspect.Archive)
 }
 
 // ArchiveAllRetryTasks archives all tasks in retry of a queue and returns their number. The archive
-// keeps the newest ArchiveMaxTasks tasks and deletes older ones; see ArchiveRoom.
+// keeps the newest tasks and deletes older ones; see ArchiveLimits and ArchiveRoom.
 func (i *Inspector) ArchiveAllRetryTasks(queue string) (int, error) {
 	return i.changeAll(queue, TaskStateRetry, inspect.Archive)
 }
 
 // ArchiveAllAggregatingTasks archives all tasks of a group and returns their number. The archive
-// keeps the newest ArchiveMaxTasks tasks and deletes older ones; see ArchiveRoom. It skips tasks
+// keeps the newest tasks and deletes older ones; see ArchiveLimits and ArchiveRoom. It skips tasks
 // that are being aggregated.
 func (i *Inspector) ArchiveAllAggregatingTasks(queue, group string) (int, error) {
 	return i.changeGroup(queue, group, inspect.Archive)
@@ -292,8 +292,8 @@ func (i *Inspector) RunTasks(ctx context.Context, queue string, state TaskState,
 	}
 }
 
-// ArchiveMaxTasks is the maximum number of tasks in the archive of a queue. It keeps the newest,
-// for at most 90 days.
+// ArchiveMaxTasks is the default of ArchiveConfig.MaxTasks: the maximum number of tasks in the
+// archive of a queue. It keeps the newest.
 const ArchiveMaxTasks = 10_000
 
 // ArchiveResult is the result of archiving many tasks.
@@ -303,14 +303,14 @@ type ArchiveResult struct {
 	Archived int
 
 	// Discarded is the number of tasks deleted from the archive, oldest first, because it was full.
-	// It does not include tasks deleted because they were older than 90 days.
+	// It does not include tasks deleted because of their age.
 	Discarded int
 }
 
 // ArchiveTasks archives the tasks of a queue in a state (pending, scheduled, retry or aggregating)
-// that the filter admits. The archive keeps the newest ArchiveMaxTasks tasks; the result has the
-// number of tasks deleted to stay within this limit. See ArchiveRoom. Counts and errors are as in
-// RunTasks.
+// that the filter admits. The archive keeps the newest tasks (see ArchiveLimits); the result has
+// the number of tasks deleted to stay within the limit. See ArchiveRoom. Counts and errors are as
+// in RunTasks.
 func (i *Inspector) ArchiveTasks(ctx context.Context, queue string, state TaskState, filter TaskFilter) (ArchiveResult, error) {
 	switch state {
 	case TaskStatePending, TaskStateScheduled, TaskStateRetry, TaskStateAggregating:
@@ -327,11 +327,29 @@ func (i *Inspector) ArchiveRoom(ctx context.Context, queue string) (int, error) 
 	if ctx == nil {
 		return 0, errNilContext
 	}
-	room, err := i.inspector.ArchiveRoom(ctx, queue)
-	if err == nil && room == ArchiveMaxTasks {
-		return room, i.mustExist(ctx, queue, queueNotFoundText)
+	n, limits, err := i.inspector.Archived(ctx, queue)
+	if err != nil {
+		return 0, brokerError(err)
 	}
-	return room, brokerError(err)
+	if n == 0 {
+		err = i.mustExist(ctx, queue, queueNotFoundText)
+	}
+	return max(limits.Tasks-n, 0), err
+}
+
+// ArchiveLimits returns the limits of the archive of a queue as its servers publish them (see
+// Config.Archive), else the defaults: ArchiveMaxTasks and 90 days. An unknown queue has the
+// defaults.
+func (i *Inspector) ArchiveLimits(ctx context.Context, queue string) (ArchiveConfig, error) {
+	if ctx == nil {
+		return ArchiveConfig{}, errNilContext
+	}
+	_, limits, err := i.inspector.Archived(ctx, queue)
+	return publicLimits(limits), brokerError(err)
+}
+
+func publicLimits(l wire.ArchiveLimits) ArchiveConfig {
+	return ArchiveConfig{MaxTasks: l.Tasks, MaxAge: l.Age}
 }
 
 // DeleteTasks deletes the tasks of a queue in a state (any but active) that the filter admits, with

@@ -132,6 +132,9 @@ type QueueInfo struct {
 	// ProcessedTotal and FailedTotal count the attempts since the queue was created.
 	ProcessedTotal, FailedTotal int
 
+	// Archive has the limits of the archive, see Inspector.ArchiveLimits.
+	Archive ArchiveConfig
+
 	Paused    bool      // whether the queue is paused
 	Timestamp time.Time // time of this state by the clock of Redis
 }
@@ -180,6 +183,7 @@ func newQueueInfo(queue string, s *inspect.QueueStats) *QueueInfo {
 		Failed:         int(s.FailedToday),
 		ProcessedTotal: int(s.ProcessedTotal),
 		FailedTotal:    int(s.FailedTotal),
+		Archive:        publicLimits(s.Archive),
 		Paused:         s.Paused,
 		Timestamp:      s.Now,
 	}

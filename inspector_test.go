@@ -134,6 +134,7 @@ func inspectorCalls(i *asynq.Inspector, ctx context.Context) map[string]func() e
 		"CompareAndSwapTaskPayload":  func() error { return i.CompareAndSwapTaskPayload(ctx, q, id, nil, nil) },
 		"DeleteSchedulerGroup":       func() error { return i.DeleteSchedulerGroup(ctx, "g") },
 		"DeleteSchedulerHistory":     func() error { return i.DeleteSchedulerHistory(ctx, "e") },
+		"ArchiveLimits":              func() error { return testenv.ErrorOf(i.ArchiveLimits(ctx, q)) },
 		"ArchiveRoom":                func() error { return testenv.ErrorOf(i.ArchiveRoom(ctx, q)) },
 		"ListAggregatingTasks":       func() error { return testenv.ErrorOf(v.ListAggregatingTasks(q, "g")) },
 		"ImportTasks": func() error {

@@ -66,6 +66,9 @@ type ReceiverConfig struct {
 	QueueConcurrency map[string]int
 	QueueConfigs     map[string]QueueConfig
 
+	// Archive limits the archives of the queues, as in Config.
+	Archive ArchiveConfig
+
 	// LeaseDuration is how long a lease lasts after Receive or Extend. It is rounded up to whole
 	// seconds. The default is 30 seconds.
 	LeaseDuration time.Duration
@@ -111,6 +114,7 @@ func NewReceiver(opt RedisConnOpt, cfg ReceiverConfig) *Receiver {
 		StrictPriority:           cfg.StrictPriority,
 		QueueConcurrency:         cfg.QueueConcurrency,
 		QueueConfigs:             cfg.QueueConfigs,
+		Archive:                  cfg.Archive,
 		LeaseDuration:            cfg.LeaseDuration,
 		TaskCheckInterval:        cfg.TaskCheckInterval,
 		DelayedTaskCheckInterval: cfg.DelayedTaskCheckInterval,
@@ -296,6 +300,11 @@ func (r *Receiver) SetQueues(queues map[string]int, configs map[string]QueueConf
 		if err != nil {
 			return err
 		}
+		_, archives, err := archiveLimits(r.base.cfg.Archive, configs)
+		if err != nil {
+			return err
+		}
+		r.base.broker.Archives.Store(&archives)
 		queues = validQueues(queues)
 		r.partsMu.Lock()
 		r.queues = queues

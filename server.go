@@ -57,9 +57,16 @@ func NewServer(r RedisConnOpt, cfg Config) *Server {
 		panic(err)
 	}
 	log := newSlog(cfg.Logger, cfg.LogLevel)
+	broker := rdb.New(conn.client, conn.namespace)
+	archive, archives, err := archiveLimits(cfg.Archive, cfg.QueueConfigs)
+	if err != nil {
+		panic(err)
+	}
+	broker.Archive = archive
+	broker.Archives.Store(&archives)
 	srv := &Server{
 		conn:    conn,
-		broker:  rdb.New(conn.client, conn.namespace),
+		broker:  broker,
 		cfg:     cfg,
 		limits:  limits,
 		log:     log,

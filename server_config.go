@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
 // Config configures a Server. A field that is zero or negative has its default. Durations of more
@@ -141,6 +142,9 @@ type Config struct {
 	// deleted. The default is 0: none are kept, except in TaskInfo.LastErr the last error.
 	AttemptLog int
 
+	// Archive limits the archives of the queues. QueueConfigs overrides it for single queues.
+	Archive ArchiveConfig
+
 	// Observer is notified of attempts, leases and round trips to Redis. If nil, there is no
 	// overhead.
 	Observer *Observer
@@ -185,6 +189,27 @@ type QueueConfig struct {
 
 	// Group overrides how groups of the queue are aggregated. A Receiver ignores it.
 	Group GroupConfig
+
+	// Archive limits the archive of the queue. A field that is zero has the value of the field of
+	// Config.Archive or ReceiverConfig.Archive.
+	Archive ArchiveConfig
+}
+
+// ArchiveConfig limits the archive of a queue, which keeps the newest tasks. Older ones are deleted
+// when a task is archived, and within about a minute otherwise. NewServer and NewReceiver panic if
+// a field is negative.
+//
+// All servers and receivers of a queue must set the same limits: each deletes what exceeds its own.
+// They publish the limits in Redis, for at least 30 days, so that every Inspector honors them, and
+// with it the command line tool, the web UI and the queue service. Processes of other libraries
+// keep to the defaults: an archive that they use, too, loses tasks beyond these.
+type ArchiveConfig struct {
+	// MaxTasks is the maximum number of archived tasks of a queue. The default is 10,000.
+	MaxTasks int
+
+	// MaxAge is the time after which an archived task is deleted, rounded up to whole seconds. The
+	// default is 90 days.
+	MaxAge time.Duration
 }
 
 // GroupConfig configures how the groups of a queue are aggregated. A field that is zero or negative
@@ -323,6 +348,42 @@ func queueLimits(concurrency map[string]int, configs map[string]QueueConfig) (ma
 		case n > 0:
 			limits[queue] = n
 		}
+	}
+	return limits, nil
+}
+
+// archiveLimits returns the limits of archives: those of queues that have their own, and those of
+// all others.
+func archiveLimits(common ArchiveConfig, configs map[string]QueueConfig) (fallback wire.ArchiveLimits, queues map[string]wire.ArchiveLimits, err error) {
+	if fallback, err = common.limits("", wire.DefaultArchiveLimits); err != nil {
+		return fallback, nil, err
+	}
+	queues = make(map[string]wire.ArchiveLimits)
+	for queue, c := range configs {
+		limits, err := c.Archive.limits(fmt.Sprintf("queue %q: ", queue), fallback)
+		if err != nil {
+			return fallback, nil, err
+		}
+		if limits != fallback {
+			queues[queue] = limits
+		}
+	}
+	return fallback, queues, nil
+}
+
+func (c ArchiveConfig) limits(where string, fallback wire.ArchiveLimits) (wire.ArchiveLimits, error) {
+	switch {
+	case c.MaxTasks < 0:
+		return fallback, fmt.Errorf("asynq: %sArchive.MaxTasks is %d: it must be at least 1; 0 means the default", where, c.MaxTasks)
+	case c.MaxAge < 0:
+		return fallback, fmt.Errorf("asynq: %sArchive.MaxAge is %v: it must be positive; 0 means the default", where, c.MaxAge)
+	}
+	limits := fallback
+	if c.MaxTasks > 0 {
+		limits.Tasks = c.MaxTasks
+	}
+	if c.MaxAge > 0 {
+		limits.Age = time.Duration(ceilSeconds(min(c.MaxAge, maxInterval))) * time.Second
 	}
 	return limits, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,6 +116,14 @@ var hostileInspector = map[string]func(h *hostile){
 	"Inspector.UnpauseQueue": func(h *hostile) {
 		for _, queue := range missingNames() {
 			h.wantErr(h.inspect.UnpauseQueue(queue), nil, "queue")
+		}
+	},
+	"Inspector.ArchiveLimits": func(h *hostile) {
+		h.wantErr(testenv.ErrorOf(h.inspect.ArchiveLimits(noContext, "default")), nil, "ctx must not be nil")
+		for _, queue := range slices.Concat(unusualNames, blankNames, []string{notUTF8, "}", longName}) {
+			got, err := h.inspect.ArchiveLimits(context.Background(), queue)
+			h.noErr(err)
+			h.check(got.MaxTasks == asynq.ArchiveMaxTasks && got.MaxAge == 90*24*time.Hour, "limits %+v", got)
 		}
 	},
 	"Inspector.ArchiveRoom": func(h *hostile) {

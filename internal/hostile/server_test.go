@@ -56,6 +56,13 @@ var hostileServer = map[string]func(h *hostile){
 		h.wantPanic("must be 0 or 1, not 2", func() {
 			asynq.NewServer(h.Opt(), asynq.Config{QueueConcurrency: map[string]int{"q": 2}, QueueConfigs: map[string]asynq.QueueConfig{"q": {Ordered: true}}})
 		})
+		for words, cfg := range map[string]asynq.Config{
+			"Archive.MaxTasks is -1":               {Archive: asynq.ArchiveConfig{MaxTasks: -1}},
+			"Archive.MaxAge is -1ns":               {Archive: asynq.ArchiveConfig{MaxAge: -1}},
+			`queue "q": Archive.MaxTasks is -1: i`: {QueueConfigs: map[string]asynq.QueueConfig{"q": {Archive: asynq.ArchiveConfig{MaxTasks: -1}}}},
+		} {
+			h.wantPanic(words, func() { asynq.NewServer(h.Opt(), cfg) })
+		}
 		for name, cfg := range extremes {
 			h.serveExtreme(name, cfg)
 		}

@@ -61,9 +61,16 @@ func (b *Inspector) Change(ctx context.Context, ch Change, ids []string) ([]scri
 	q := b.Queue(ch.Queue)
 	from := q.AcquireSequence()
 	defer q.ReleaseSequence(ctx, from)
+	archive := wire.DefaultArchiveLimits
+	if ch.Verb == Archive {
+		var err error
+		if _, archive, err = b.Archived(ctx, ch.Queue); err != nil {
+			return codes, err
+		}
+	}
 	for start := 0; start < len(ids); start += script.MaxBatch {
 		end := min(start+script.MaxBatch, len(ids))
-		if err := b.changeBatch(ctx, &ch, from, ids[start:end], codes[start:end]); err != nil {
+		if err := b.changeBatch(ctx, &ch, archive, from, ids[start:end], codes[start:end]); err != nil {
 			return codes, err
 		}
 	}
@@ -72,14 +79,16 @@ func (b *Inspector) Change(ctx context.Context, ch Change, ids []string) ([]scri
 
 // changeBatch changes at most 500 tasks. It repeats the call for tasks that exceeded the search
 // budget of a call, so that Redis serves other clients in between.
-func (b *Inspector) changeBatch(ctx context.Context, ch *Change, from *script.Sequence, ids []string, codes []script.Code) error {
+func (b *Inspector) changeBatch(
+	ctx context.Context, ch *Change, archive wire.ArchiveLimits, from *script.Sequence, ids []string, codes []script.Code,
+) error {
 	left := make([]int, len(ids))
 	for i := range left {
 		left[i] = i
 	}
 	for len(left) > 0 {
 		from.Next(time.Now())
-		c := b.changeCall(ch, from, ids, left)
+		c := b.changeCall(ch, archive, from, ids, left)
 		c.Late = true // so that the number of changed tasks is exact
 		b.Run(ctx, c)
 		r := c.ReadCodes(len(left) + 2)
@@ -116,7 +125,7 @@ func (b *Inspector) changeBatch(ctx context.Context, ch *Change, from *script.Se
 }
 
 // changeCall returns the call for the tasks with these indexes.
-func (b *Inspector) changeCall(ch *Change, from *script.Sequence, ids []string, indexes []int) *script.Call {
+func (b *Inspector) changeCall(ch *Change, archive wire.ArchiveLimits, from *script.Sequence, ids []string, indexes []int) *script.Call {
 	q := b.Queue(ch.Queue)
 	c := script.NewCall(changeScript, 9+9+len(indexes)).
 		Key(q.Pending, q.Scheduled, q.Retry, q.Archived, q.Completed, q.Groups, q.GroupsDue, q.Marker, from.Record)
@@ -128,7 +137,7 @@ func (b *Inspector) changeCall(ch *Change, from *script.Sequence, ids []string, 
 		state = ch.From.String()
 	}
 	return c.Arg(string(ch.Verb), from.Number, q.TaskPrefix, q.GroupPrefix, state, ch.Group, ch.At,
-		b.ArchiveSize, int64(script.ArchiveAge.Seconds()))
+		archive.Tasks, archive.Seconds())
 }
 
 // updateTries limits how often a message is read again after a concurrent change.

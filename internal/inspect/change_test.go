@@ -379,20 +379,20 @@ func TestArchiveTasksTrims(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx, b := context.Background(), r.Broker()
 		in := inspect.New(b)
-		b.ArchiveSize = 5
+		b.Archive.Tasks = 5
 		for i := range 20 {
 			r.Make(t, redistest.Lock(redistest.NewTask(t, "q", fmt.Sprint("t", i)), fmt.Sprint(i)))
 		}
-		if room, err := in.ArchiveRoom(ctx, "q"); err != nil || room != 5 {
-			t.Errorf("room for %d, error %v; want 5", room, err)
+		if n, limits, err := in.Archived(ctx, "q"); err != nil || n != 0 || limits.Tasks != 5 {
+			t.Errorf("%d archived, limits %+v, error %v; want 0 of 5", n, limits, err)
 		}
 		var done inspect.Changed
 		err := in.ChangeAll(ctx, inspect.Change{Verb: inspect.Archive, Queue: "q", From: wire.StatePending, Done: &done})
 		if err != nil || done.Tasks() != 20 || done.Discarded() != 15 {
 			t.Errorf("archived %d and discarded %d, error %v; want 20 and 15", done.Tasks(), done.Discarded(), err)
 		}
-		if room, err := in.ArchiveRoom(ctx, "q"); err != nil || room != 0 {
-			t.Errorf("room for %d, error %v; want none", room, err)
+		if n, limits, err := in.Archived(ctx, "q"); err != nil || n != 5 || limits.Tasks != 5 {
+			t.Errorf("%d archived, limits %+v, error %v; want 5 of 5", n, limits, err)
 		}
 		keys := r.Client().Keys(ctx, b.Keys("q").TaskPrefix()+"*").Val()
 		if size := r.Client().ZCard(ctx, b.Keys("q").Archived()).Val(); size != 5 || len(keys) != 5 {

@@ -111,14 +111,24 @@ func (b *Inspector) Unpause(ctx context.Context, queue string) (bool, error) {
 	return n > 0, b.broker.PassMarker(ctx, queue)
 }
 
-// ArchiveRoom returns how many tasks the archive of a queue can take before it is trimmed.
-func (b *Inspector) ArchiveRoom(ctx context.Context, queue string) (int, error) {
+// Archived returns the number of tasks in the archive of a queue, and its limits as the servers of
+// the queue have published them; the default if they have not.
+func (b *Inspector) Archived(ctx context.Context, queue string) (tasks int, limits wire.ArchiveLimits, err error) {
 	q := b.Queue(queue)
-	n, err := b.Client().ZCard(ctx, q.Keys.Archived()).Result()
-	if err != nil {
-		return 0, b.explain(ctx, q, fmt.Errorf("inspect: counting archived tasks: %w", err))
+	pipe := b.Client().Pipeline()
+	n, published := pipe.ZCard(ctx, q.Keys.Archived()), pipe.Get(ctx, q.Keys.ArchiveLimits())
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return 0, limits, b.explain(ctx, q, fmt.Errorf("inspect: counting archived tasks: %w", err))
 	}
-	return max(0, b.ArchiveSize-int(n)), nil
+	return int(n.Val()), b.publishedLimits(published.Val()), nil
+}
+
+// publishedLimits decodes the limits of an archive, "" if none are published.
+func (b *Inspector) publishedLimits(text string) wire.ArchiveLimits {
+	if limits, ok := wire.ParseArchiveLimits(text); ok {
+		return limits
+	}
+	return b.Archive
 }
 
 // Inspector reads and changes queues and tasks that no worker holds. It is safe for concurrent use.

@@ -32,6 +32,8 @@ type QueueStats struct {
 	// The first times in these collections, zero where they are empty: when a task is due, and when
 	// a lease ends.
 	NextScheduled, NextRetry, NextLease time.Time
+
+	Archive wire.ArchiveLimits
 }
 
 // maxGroups bounds the groups and aggregation sets that one call counts.
@@ -61,13 +63,13 @@ func (b *Inspector) runAll(ctx context.Context, calls []*script.Call) {
 
 func (b *Inspector) statsCall(q *script.Queue) *script.Call {
 	today := q.Today(time.Now())
-	return script.NewCall(queueStatsScript, 14+3).
+	return script.NewCall(queueStatsScript, 15+3).
 		Key(q.Pending, q.Active, q.Scheduled, q.Retry, q.Archived, q.Completed, q.Groups, q.AggregationSets, q.Paused).
-		Key(q.Processed, q.Failed, today.Processed, today.Failed, q.Lease).Arg(q.TaskPrefix, q.GroupPrefix, maxGroups)
+		Key(q.Processed, q.Failed, today.Processed, today.Failed, q.Lease, q.Keys.ArchiveLimits()).Arg(q.TaskPrefix, q.GroupPrefix, maxGroups)
 }
 
 func (b *Inspector) readStats(ctx context.Context, q *script.Queue, c *script.Call) (*QueueStats, error) {
-	s, err := readQueueStats(c)
+	s, err := b.readQueueStats(c)
 	if err == nil && s.Sizes[wire.StateAggregating] < 0 {
 		s.Sizes[wire.StateAggregating], err = b.countGrouped(ctx, q)
 	}
@@ -77,7 +79,7 @@ func (b *Inspector) readStats(ctx context.Context, q *script.Queue, c *script.Ca
 	return s, nil
 }
 
-func readQueueStats(c *script.Call) (*QueueStats, error) {
+func (b *Inspector) readQueueStats(c *script.Call) (*QueueStats, error) {
 	r := c.Read()
 	s := &QueueStats{Sizes: make(map[wire.State]int)}
 	for _, state := range []wire.State{
@@ -97,6 +99,7 @@ func readQueueStats(c *script.Call) (*QueueStats, error) {
 			*first = setTime(score)
 		}
 	}
+	s.Archive = b.publishedLimits(r.Text())
 	for r.More() {
 		// A returned task waits again, so the oldest task is not always the next.
 		if at, err := nanoseconds(r.Text()); err == nil && (s.Oldest.IsZero() || at.Before(s.Oldest)) {

@@ -96,7 +96,7 @@ func TestStats(t *testing.T) {
 			}
 		}
 		s.Now, s.Oldest, s.NextScheduled, s.NextRetry, s.NextLease = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
-		want := &inspect.QueueStats{Groups: 2, Paused: true, ProcessedToday: 9, FailedToday: 9, ProcessedTotal: 9, FailedTotal: 9,
+		want := &inspect.QueueStats{Groups: 2, Paused: true, Archive: wire.DefaultArchiveLimits, ProcessedToday: 9, FailedToday: 9, ProcessedTotal: 9, FailedTotal: 9,
 			Sizes: map[wire.State]int{wire.StateActive: 3, wire.StatePending: 4, wire.StateScheduled: 3, wire.StateRetry: 3,
 				wire.StateArchived: 3, wire.StateCompleted: 3, wire.StateAggregating: 7}}
 		want.FailedToday, want.FailedTotal = s.FailedToday, s.FailedToday // whatever a test says of completed tasks

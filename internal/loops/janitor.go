@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
@@ -12,22 +13,27 @@ import (
 type JanitorBroker interface {
 	FilledBroker
 	Purge(ctx context.Context, queue string, state wire.State, n int) (int, error)
+	PublishArchiveLimits(ctx context.Context, queues []string) error
 }
 
 // Janitor deletes completed tasks whose retention has ended, and archived tasks beyond the limits
-// of the archive.
+// of the archive. It also publishes these limits.
 type Janitor struct {
 	Broker    JanitorBroker
 	Queues    []string // of one lane
 	Interval  time.Duration
 	BatchSize int // tasks per script call
 
-	trimmed time.Time
+	trimmed   time.Time
+	published time.Time
 }
 
 // trimEvery is the time between two trims of the archives. Archiving a task trims, too: the janitor
 // only enforces the maximum age, and deletes leftovers.
 const trimEvery = time.Minute
+
+// publishEvery is the time between two publications of the limits of archives.
+const publishEvery = time.Hour
 
 // Tick deletes all tasks that are due, in batches, so that they cannot pile up at any rate of
 // completed tasks.
@@ -37,6 +43,14 @@ func (j *Janitor) Tick(ctx context.Context) (time.Duration, error) {
 		trimmed := j.clean(ctx, wire.StateArchived)
 		if err = errors.Join(err, trimmed); err == nil {
 			j.trimmed = time.Now()
+		}
+	}
+	if j.published.IsZero() || time.Since(j.published) >= publishEvery {
+		switch failed := j.Broker.PublishArchiveLimits(ctx, j.Queues); {
+		case failed == nil:
+			j.published = time.Now()
+		case !script.Refused(failed): // a full Redis may accept it at the next tick
+			err = errors.Join(err, failed)
 		}
 	}
 	return j.Interval, err

@@ -17,6 +17,8 @@ type litter struct {
 	completed, archived map[string]int
 	broken              map[string]error
 	calls               []string
+	published           []string
+	publishing          error
 	called              func()
 }
 
@@ -35,6 +37,11 @@ func (l *litter) Purge(_ context.Context, queue string, state wire.State, n int)
 	n = min(n, from[queue])
 	from[queue] -= n
 	return n, nil
+}
+
+func (l *litter) PublishArchiveLimits(_ context.Context, queues []string) error {
+	l.published = append(l.published, queues...)
+	return l.publishing
 }
 
 func newTestJanitor(queues ...string) (*Janitor, *litter) {
@@ -112,6 +119,26 @@ func TestJanitorTrimsEveryMinute(t *testing.T) {
 		}
 		if completed, archived := count("completed"), count("archived"); completed != 13 || archived != 3 {
 			t.Errorf("checked %d times for completed and %d times for archived tasks", completed, archived)
+		}
+	})
+}
+
+func TestJanitorPublishesLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, l := newTestJanitor("p", "q")
+		l.publishing = errBroken // a full Redis, for example
+		mustTick(t, j.Tick, time.Minute)
+		l.publishing = errCut
+		if _, err := j.Tick(context.Background()); !errors.Is(err, errCut) {
+			t.Errorf("returned %v", err)
+		}
+		l.publishing = nil
+		for range 3 {
+			mustTick(t, j.Tick, time.Minute)
+			time.Sleep(publishEvery / 2)
+		}
+		if want := []string{"p", "q", "p", "q", "p", "q", "p", "q"}; !slices.Equal(l.published, want) {
+			t.Errorf("published %q, want %q", l.published, want)
 		}
 	})
 }

@@ -59,7 +59,7 @@ func (b *Broker) Forward(ctx context.Context, queues []string, inOrder map[strin
 
 // Purge deletes at most n (and 500) tasks of a queue that are no longer kept, and returns their
 // number: completed tasks whose retention has expired, or archived tasks that exceed the limits of
-// the archive (10,000 tasks, 90 days), oldest first.
+// the archive, oldest first.
 func (b *Broker) Purge(ctx context.Context, queue string, state wire.State, n int) (int, error) {
 	q := b.Queue(queue)
 	deleted, _, err := b.purge(ctx, q, wire.CollectionKey(q.Keys, state, ""), state, n)
@@ -68,8 +68,9 @@ func (b *Broker) Purge(ctx context.Context, queue string, state wire.State, n in
 
 // purge deletes at most n (and 500) tasks in a set that are no longer kept.
 func (b *Broker) purge(ctx context.Context, q *script.Queue, set string, state wire.State, n int) (deleted, left int64, err error) {
+	archive := b.ArchiveLimits(q.Keys.Name)
 	c := script.NewCall(purgeScript, 2+5).Key(set, q.ConsumedSets).
-		Arg(q.TaskPrefix, state.String(), min(n, script.MaxBatch), b.ArchiveSize, int64(script.ArchiveAge.Seconds()))
+		Arg(q.TaskPrefix, state.String(), min(n, script.MaxBatch), archive.Tasks, archive.Seconds())
 	b.Run(ctx, c)
 	r := c.Read()
 	deleted, left = r.Int(), r.Int()

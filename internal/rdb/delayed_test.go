@@ -267,7 +267,7 @@ func TestPurgeArchivedBySize(t *testing.T) {
 			score := float64(time.Now().Add(-time.Hour).Unix() + 10*int64(i))
 			redistest.Must(t, r.Client().ZAdd(ctx, "asynq:{q}:archived", redis.Z{Score: score, Member: id}))
 		}
-		b.ArchiveSize = 2
+		b.Archive.Tasks = 2
 		for i, want := range []int{2, 1, 0} {
 			if n, err := b.Purge(ctx, "q", wire.StateArchived, 2); n != want || err != nil {
 				t.Errorf("call %d: %d deleted, want %d, error %v", i, n, want, err)
@@ -294,7 +294,7 @@ func TestPurgeArchivedBySize(t *testing.T) {
 func TestArchiveTrims(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx, b := context.Background(), r.Broker()
-		b.ArchiveSize = 3
+		b.Archive.Tasks = 3
 		var tasks []*rdb.NewTask
 		for i := range 8 {
 			id := fmt.Sprint("a", i)

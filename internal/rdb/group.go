@@ -185,8 +185,9 @@ func (b *Broker) PurgeConsumed(ctx context.Context, queue string) (more bool, er
 // in the set any more.
 func (b *Broker) ArchiveInvalid(ctx context.Context, set *StagedSet, id string) (archived bool, err error) {
 	q := b.Queue(set.Queue)
+	archive := b.ArchiveLimits(set.Queue)
 	c := script.NewCall(archiveInvalidScript, 3+4).Key(set.Key, q.Archived, q.Keys.Task(id)).
-		Arg(id, q.TaskPrefix, b.ArchiveSize, int64(script.ArchiveAge.Seconds()))
+		Arg(id, q.TaskPrefix, archive.Tasks, archive.Seconds())
 	b.Run(ctx, c)
 	r := c.Read()
 	code := r.Code()

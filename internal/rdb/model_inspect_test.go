@@ -136,7 +136,8 @@ func compareText(a, b string) int {
 
 func (m *machine) inspectStats(t *rapid.T, q *modelQueue) {
 	want := &inspect.QueueStats{
-		Sizes: map[wire.State]int{}, Groups: len(q.groups()), Paused: q.paused, ProcessedTotal: int64(q.processed), FailedTotal: int64(q.failed),
+		Archive: m.broker.Archive,
+		Sizes:   map[wire.State]int{}, Groups: len(q.groups()), Paused: q.paused, ProcessedTotal: int64(q.processed), FailedTotal: int64(q.failed),
 	}
 	for _, state := range modelStates {
 		want.Sizes[state] = len(q.in(state))

@@ -63,7 +63,7 @@ func newMachine(r *redistest.Redis, repeating redis.UniversalClient) *machine {
 
 func newModelBroker(client redis.UniversalClient) *rdb.Broker {
 	b := rdb.New(client, "")
-	b.ArchiveSize = modelArchive
+	b.Archive.Tasks = modelArchive
 	return b
 }
 

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq/internal/script"
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// Durations of the wire format as script arguments.
+// Durations as script arguments: the TTL of the daily counters, and the default age of an archive.
 var (
 	statsSeconds   any = int64(script.StatsTTL / time.Second)
-	archiveSeconds any = int64(script.ArchiveAge / time.Second)
+	archiveSeconds any = wire.DefaultArchiveLimits.Seconds()
 )
 
 // Outcome is the outcome of an attempt.
@@ -168,7 +169,11 @@ func (b *Broker) settleCall(in *settleBatch) *script.Call {
 		c = script.NewCall(settleScript, 11+6+2*len(in.items)).Key(q.Active, q.Lease,
 			q.Processed, day.Processed, q.Failed, day.Failed, q.Pending, q.Marker, q.Retry, q.Completed, q.Archived)
 		in.addTasks(c)
-		c.Arg(statsSeconds, q.TaskPrefix, archiveSeconds, in.recovery, script.Flag(in.mark), in.runs(b.ArchiveSize))
+		archive, age := b.ArchiveLimits(q.Keys.Name), archiveSeconds
+		if archive.Age != wire.DefaultArchiveLimits.Age {
+			age = archive.Seconds()
+		}
+		c.Arg(statsSeconds, q.TaskPrefix, age, in.recovery, script.Flag(in.mark), in.runs(archive.Tasks))
 		in.addValues(c)
 	}
 	c.Once = true

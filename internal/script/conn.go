@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,12 +14,8 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// Limits of the wire format, which every process on the same Redis honors.
-const (
-	archiveSize = 10_000              // tasks in an archive
-	ArchiveAge  = 90 * 24 * time.Hour // of a task in an archive
-	StatsTTL    = 90 * 24 * time.Hour // of the daily counters
-)
+// StatsTTL is the TTL of the daily counters, as in other libraries.
+const StatsTTL = 90 * 24 * time.Hour
 
 // MaxBatch limits the tasks of one script call, and MaxBatchBytes their messages, because a script
 // blocks Redis. MaxPipeline limits the calls of this size per pipeline.
@@ -33,7 +30,9 @@ type Conn struct {
 	client redis.UniversalClient
 	queues queues
 
-	ArchiveSize int // archiveSize; tests lower it
+	// Archive has the limits of the archives of queues that are not in Archives.
+	Archive  wire.ArchiveLimits
+	Archives atomic.Pointer[map[string]wire.ArchiveLimits]
 }
 
 // NewConn returns a connection that uses the client, which remains the caller's to close. An empty
@@ -42,13 +41,23 @@ func NewConn(client redis.UniversalClient, namespace wire.Namespace) *Conn {
 	if namespace == "" {
 		namespace = wire.DefaultNamespace
 	}
-	c := &Conn{client: client, queues: queues{namespace: namespace}, ArchiveSize: archiveSize}
+	c := &Conn{client: client, queues: queues{namespace: namespace}, Archive: wire.DefaultArchiveLimits}
 	c.queues.names.id = rand.Text()[:16]
 	return c
 }
 
 // Namespace returns the prefix of all keys.
 func (b *Conn) Namespace() wire.Namespace { return b.queues.namespace }
+
+// ArchiveLimits returns the limits of the archive of a queue.
+func (b *Conn) ArchiveLimits(queue string) wire.ArchiveLimits {
+	if all := b.Archives.Load(); all != nil {
+		if limits, ok := (*all)[queue]; ok {
+			return limits
+		}
+	}
+	return b.Archive
+}
 
 // Client returns the client for commands other than scripts.
 func (b *Conn) Client() redis.UniversalClient { return b.client }

@@ -206,6 +206,10 @@ func (q Queue) GroupsSwept() string { return q.prefix + "groups_swept" }
 // once they are in it.
 func (q Queue) ConsumedSets() string { return q.prefix + "spent_sets" }
 
+// ArchiveLimits is the STRING with the ArchiveLimits of the queue, if its servers configure other
+// limits than the default. An extension; it has a TTL.
+func (q Queue) ArchiveLimits() string { return q.prefix + "archive_limits" }
+
 // GroupOf returns the group of an aggregation set, given its key. ok is false if the key is not
 // that of a set of the queue.
 func GroupOf(q Queue, set string) (group string, ok bool) {

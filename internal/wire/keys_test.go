@@ -84,6 +84,7 @@ func TestQueueKeys(t *testing.T) {
 		"GroupsSwept":       "asynq:{low}:groups_swept",
 		"ConsumedSets":      "asynq:{low}:spent_sets",
 		"Tick":              "asynq:{low}:tick:e7",
+		"ArchiveLimits":     "asynq:{low}:archive_limits",
 	}
 	keys := func(n wire.Namespace) map[string]string { return queueKeys(n.Queue("low")) }
 	checkKeys(t, reflect.TypeFor[wire.Queue](), keys, want)
@@ -95,6 +96,7 @@ func TestQueueKeys(t *testing.T) {
 // queueKeys returns the results of all methods of q, by their names.
 func queueKeys(q wire.Queue) map[string]string {
 	return map[string]string{
+		"ArchiveLimits":     q.ArchiveLimits(),
 		"Pending":           q.Pending(),
 		"Active":            q.Active(),
 		"Lease":             q.Lease(),

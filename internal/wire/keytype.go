@@ -35,7 +35,7 @@ func KeyTypeOf(k Queue, key string) (KeyType, bool) {
 		return KeyType{Type: "string", Integer: true}, true
 	case k.GroupsDue(), k.ConsumedSets():
 		return KeyType{Type: "zset", Expires: true}, true
-	case k.GroupsSwept():
+	case k.GroupsSwept(), k.ArchiveLimits():
 		return KeyType{Type: "string", Expires: true}, true
 	case k.Marker():
 		return KeyType{Type: "list", Expires: true}, true

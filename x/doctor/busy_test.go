@@ -214,7 +214,7 @@ func TestDiagnoseOfBusyQueue(t *testing.T) {
 				}
 				var actors, doctors sync.WaitGroup
 				stop := make(chan struct{})
-				w.b.ArchiveSize = 300
+				w.b.Archive.Tasks = 300
 				for _, act := range []func(int){w.serve, w.serve, w.foreign, w.aggregate} {
 					actors.Go(func() {
 						for n := 0; ; n++ {
