@@ -69,6 +69,16 @@ type clocked struct {
 	now func() time.Time
 }
 
+// WithMillisecondTimes returns connection options with which times are stored to the millisecond
+// instead of rounded up to whole seconds: those of ProcessAt, ProcessIn and RescheduleTask, and the
+// delays of retries, RetryAfter and Snooze. Tasks still never run early. Programs with and without
+// it, and programs of the original library, can share queues: their servers run each other's tasks
+// in time, but the Inspector of the original library cannot read the time of such a task (see
+// docs/COMPATIBILITY.md).
+func WithMillisecondTimes(opt RedisConnOpt) RedisConnOpt { return exact{wrapped{opt}} }
+
+type exact struct{ wrapped }
+
 type wrapped struct{ inner RedisConnOpt }
 
 // MakeRedisClient calls the method of the wrapped options.
@@ -93,6 +103,8 @@ type RedisConn struct {
 	Client    redis.UniversalClient // the connection
 	Namespace string                // prefix of all keys, without the colon that follows it
 	Owned     bool                  // whether Close closes Client; false for a SharedRedisClient
+
+	millis bool // see WithMillisecondTimes
 }
 
 // ConnectRedis creates the connection that opt describes. It does not contact Redis. It returns an
@@ -102,13 +114,17 @@ func ConnectRedis(opt RedisConnOpt) (*RedisConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &RedisConn{Client: conn.client, Namespace: string(conn.namespace), Owned: !conn.shared}, nil
+	return &RedisConn{Client: conn.client, Namespace: string(conn.namespace), Owned: !conn.shared, millis: conn.millis}, nil
 }
 
-// Shared returns connection options that use the same client and namespace, for a Client, an
-// Inspector or a Server beside it. Closing these does not close the connection.
+// Shared returns connection options that use the same client, namespace and precision of times, for
+// a Client, an Inspector or a Server beside it. Closing these does not close the connection.
 func (c *RedisConn) Shared() RedisConnOpt {
-	return WithNamespace(SharedRedisClient(c.Client), c.Namespace)
+	opt := WithNamespace(SharedRedisClient(c.Client), c.Namespace)
+	if c.millis {
+		opt = WithMillisecondTimes(opt)
+	}
+	return opt
 }
 
 // Close closes Client if it is Owned, and does nothing otherwise.
@@ -124,6 +140,7 @@ type connection struct {
 	client      redis.UniversalClient
 	namespace   wire.Namespace
 	now         func() time.Time // the clock of a Client
+	millis      bool             // times are stored to the millisecond
 	shared      bool             // closed by the caller
 	retryBudget time.Duration    // how long enqueue calls are retried during a failover
 }
@@ -155,6 +172,9 @@ func tryConnect(opt RedisConnOpt) (connection, error) {
 				conn.now = w.now
 			}
 			opt = w.inner
+		case exact:
+			conn.millis = true
+			opt = w.inner
 		default:
 			more = false
 		}
@@ -170,9 +190,16 @@ func tryConnect(opt RedisConnOpt) (connection, error) {
 	return conn, err
 }
 
+// newBroker returns a broker.
+func (c connection) newBroker() *rdb.Broker {
+	broker := rdb.New(c.client, c.namespace)
+	broker.MillisecondTimes = c.millis
+	return broker
+}
+
 // enqueuer returns a broker that registers the queues that it enqueues to.
 func (c connection) enqueuer() *rdb.Broker {
-	broker := rdb.New(c.client, c.namespace)
+	broker := c.newBroker()
 	broker.Later = func(d time.Duration, f func()) { time.AfterFunc(d, f) }
 	return broker
 }

@@ -70,7 +70,8 @@
 // single server, Redis Sentinel and Redis Cluster; [ParseRedisURI] returns one of them from a URI.
 // Redis 6.2 or later and Valkey are supported. [SharedRedisClient] and constructors such as
 // [NewClientFromRedisClient] use an existing connection. [WithNamespace] separates programs that
-// share a Redis. [ConnectRedis] is for packages that store keys of their own.
+// share a Redis. [WithMillisecondTimes] stores times to the millisecond. [ConnectRedis] is for
+// packages that store keys of their own.
 //
 // # Testing
 //

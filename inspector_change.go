@@ -41,14 +41,18 @@ func (i *Inspector) DeleteTask(queue, id string) error {
 	return i.changeTask(i.ctx, inspect.Change{Verb: inspect.Delete, Queue: queue}, id)
 }
 
-// RescheduleTask changes when a task runs. The time is rounded up to whole seconds; a time in the
+// RescheduleTask changes when a task runs. The time is rounded up as with ProcessAt; a time in the
 // past means now. A task in retry remains in retry. A pending, archived or completed task becomes
 // scheduled. So does a task that waits in a group; it returns to the group when it is due.
 //
 // It returns ErrQueueNotFound or ErrTaskNotFound (errors.Is) if the task does not exist, and
 // ErrTaskState if it is active or being aggregated.
 func (i *Inspector) RescheduleTask(ctx context.Context, queue, id string, at time.Time) error {
-	return i.changeTask(ctx, inspect.Change{Verb: inspect.Reschedule, Queue: queue, At: max(ceilUnix(at), 0)}, id)
+	change := inspect.Change{Verb: inspect.Reschedule, Queue: queue}
+	if s := ceilUnix(at); s > 0 {
+		change.At, change.Early = s, earlyMillis(at)
+	}
+	return i.changeTask(ctx, change, id)
 }
 
 // UpdateTaskPayload replaces the payload of a scheduled task. The task keeps the uniqueness lock

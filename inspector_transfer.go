@@ -113,7 +113,7 @@ func newTaskRecord(t *inspect.StoredTask, keys wire.Queue) *TaskRecord {
 		r.At = time.Unix(0, ns)
 	} else if s, err := strconv.ParseFloat(t.Score, 64); err == nil && s > -1e11 && s < 1e11 {
 		whole := int64(s)
-		r.At = time.Unix(whole, int64((s-float64(whole))*1e9))
+		r.At = time.Unix(whole, int64(math.Round((s-float64(whole))*1e6))*1e3)
 	}
 	msg, err := wire.DecodeTaskMessage(t.Message)
 	if err != nil {

@@ -178,11 +178,12 @@ func Deadline(t time.Time) Option { return deadlineOption(t) }
 // not positive.
 func Unique(ttl time.Duration) Option { return uniqueOption(ttl) }
 
-// ProcessAt delays the task until t, rounded up to whole seconds. If t is in the past, the task is
-// enqueued without delay. If ProcessAt and ProcessIn are both given, the last one applies.
+// ProcessAt delays the task until t, rounded up to whole seconds, or to milliseconds if the options
+// of the connection are WithMillisecondTimes. If t is in the past, the task is enqueued without
+// delay. If ProcessAt and ProcessIn are both given, the last one applies.
 func ProcessAt(t time.Time) Option { return processAtOption(t) }
 
-// ProcessIn delays the task by d from now, rounded up to whole seconds. If d is not positive, the
+// ProcessIn delays the task by d from now, rounded up as with ProcessAt. If d is not positive, the
 // task is enqueued without delay. If ProcessAt and ProcessIn are both given, the last one applies.
 func ProcessIn(d time.Duration) Option { return processInOption(d) }
 

@@ -13,8 +13,8 @@ import (
 
 // RedisConnOpt describes a connection to Redis. The package provides RedisClientOpt for a single
 // server, RedisFailoverClientOpt for Redis Sentinel and RedisClusterClientOpt for Redis Cluster;
-// ParseRedisURI returns one of them. SharedRedisClient, WithNamespace and WithClock return
-// variants.
+// ParseRedisURI returns one of them. SharedRedisClient, WithNamespace, WithClock and
+// WithMillisecondTimes return variants.
 type RedisConnOpt interface {
 	// MakeRedisClient returns a new redis.UniversalClient of github.com/redis/go-redis/v9, which
 	// the caller must close. The result type is that of the original library.

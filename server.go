@@ -57,7 +57,7 @@ func NewServer(r RedisConnOpt, cfg Config) *Server {
 		panic(err)
 	}
 	log := newSlog(cfg.Logger, cfg.LogLevel)
-	broker := rdb.New(conn.client, conn.namespace)
+	broker := conn.newBroker()
 	archive, archives, err := archiveLimits(cfg.Archive, cfg.QueueConfigs)
 	if err != nil {
 		panic(err)
@@ -100,6 +100,9 @@ func limitPool(r RedisConnOpt) RedisConnOpt {
 		opt.inner = limitPool(opt.inner)
 		return opt
 	case clocked:
+		opt.inner = limitPool(opt.inner)
+		return opt
+	case exact:
 		opt.inner = limitPool(opt.inner)
 		return opt
 	case *RedisClusterClientOpt:

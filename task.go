@@ -225,7 +225,7 @@ func newCreation(t *Task, opts []Option, keys func(queue string) wire.Queue, now
 	}
 	c.next = now
 	if o.processAt.After(now) {
-		c.next, c.order.ProcessAt = o.processAt, ceilUnix(o.processAt)
+		c.next, c.order.ProcessAt, c.order.Early = o.processAt, ceilUnix(o.processAt), earlyMillis(o.processAt)
 	}
 	if o.uniqueTTL > 0 {
 		c.msg.UniqueKey = keys(o.queue).Unique(t.typename, t.payload)
@@ -283,6 +283,15 @@ func ceilUnix(t time.Time) int64 {
 		s++
 	}
 	return s
+}
+
+// earlyMillis returns how much earlier than ceilUnix a time is, in milliseconds, rounded so that no
+// task runs early.
+func earlyMillis(t time.Time) uint16 {
+	if t.Nanosecond() == 0 {
+		return 0
+	}
+	return uint16(int(time.Second-time.Duration(t.Nanosecond())) / int(time.Millisecond)) //nolint:gosec // Less than 1,000.
 }
 
 // ResultWriter writes the result of a task to Redis. The result is kept as long as the task, see

@@ -112,6 +112,15 @@ var hostileRedis = map[string]func(h *hostile){
 		_, err := h.NewClient(asynq.WithClock(h.Opt(), nil)).Enqueue(asynq.NewTask("t", nil), asynq.TaskID("pending"))
 		h.wantErr(err, asynq.ErrTaskIDConflict)
 	},
+	"WithMillisecondTimes": func(h *hostile) {
+		h.check(asynq.WithMillisecondTimes(nil).MakeRedisClient() == nil, "nil options return a client")
+		h.wantPanic("RedisConnOpt is nil", func() { asynq.NewClient(asynq.WithMillisecondTimes(nil)) })
+		c := h.NewClient(asynq.WithMillisecondTimes(asynq.WithMillisecondTimes(h.Opt())))
+		for _, at := range []time.Time{{}, time.Unix(0, 1), time.Unix(math.MaxInt64, 999_999_999), time.Unix(math.MinInt64, 1)} {
+			_, err := c.Enqueue(asynq.NewTask("t", nil), asynq.TaskID("pending"), asynq.ProcessAt(at))
+			h.wantErr(err, asynq.ErrTaskIDConflict)
+		}
+	},
 	"WithNamespace": func(h *hostile) {
 		for _, name := range append(blankNames, "{", "}", "a{b", notUTF8) {
 			h.wantPanic("namespace", func() { asynq.NewClient(asynq.WithNamespace(h.Opt(), name)) })

@@ -32,6 +32,7 @@ type Change struct {
 	From  wire.State // the state in which the IDs were found; 0: any
 	Group string     // their group, if From is StateAggregating
 	At    int64      // Reschedule: unix seconds
+	Early uint16     // as in rdb.NewTask
 	Done  *Changed   // counts the changed tasks, if set
 }
 
@@ -136,7 +137,7 @@ func (b *Inspector) changeCall(ch *Change, archive wire.ArchiveLimits, from *scr
 	if ch.From != 0 {
 		state = ch.From.String()
 	}
-	return c.Arg(string(ch.Verb), from.Number, q.TaskPrefix, q.GroupPrefix, state, ch.Group, ch.At,
+	return c.Arg(string(ch.Verb), from.Number, q.TaskPrefix, q.GroupPrefix, state, ch.Group, b.broker.Due(ch.At, ch.Early),
 		archive.Tasks, archive.Seconds())
 }
 

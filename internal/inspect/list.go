@@ -180,8 +180,9 @@ func (t *TaskInfo) setTimes(score, pendingSince string) {
 	}
 }
 
-// scoreTime returns the time of a score in unix seconds. Infinity is none; a score that no time can
-// hold otherwise is the last one that can be, or the first.
+// scoreTime returns the time of a score in unix seconds, to the microsecond, because a score with a
+// fraction is not exact. Infinity is none; a score that no time can hold otherwise is the last one
+// that can be, or the first.
 func scoreTime(score float64) time.Time {
 	const most = 1<<63 - 62135596800 - 1024 // what time.Unix can hold, less the precision of a score
 	if math.IsNaN(score) || math.IsInf(score, 0) {
@@ -189,7 +190,7 @@ func scoreTime(score float64) time.Time {
 	}
 	score = min(max(score, -most), most)
 	whole := int64(score)
-	return time.Unix(whole, int64((score-float64(whole))*1e9))
+	return time.Unix(whole, int64(math.Round((score-float64(whole))*1e6))*1e3)
 }
 
 // readTime reads a time in nanoseconds.

@@ -24,6 +24,10 @@ type Broker struct {
 	// records.
 	RetryBudget time.Duration
 
+	// MillisecondTimes stores the times of tasks to the millisecond. If false, they are rounded up
+	// to whole seconds.
+	MillisecondTimes bool
+
 	recoveries atomic.Uint64 // number of recoveries, for their names
 }
 

@@ -2,6 +2,7 @@ package rdb
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 // NewTask is a task to create. Enqueue sets Err.
 type NewTask struct {
 	ID        string
-	RandomID  bool // no task has had the ID
+	RandomID  bool   // no task has had the ID
+	Early     uint16 // milliseconds before ProcessAt when the task is due, if the broker stores them
 	Queue     string
 	Message   []byte // encoded
 	Lock      string // key of the uniqueness lock; empty: not unique
@@ -26,6 +28,15 @@ type NewTask struct {
 	// Err is nil, ErrTaskIDConflict, ErrDuplicateTask, or the error of the call; of a tick also
 	// ErrTickOver or ErrTickLate.
 	Err error
+}
+
+// Due returns a time as scripts take it, in unix seconds: a number of milliseconds before at, if
+// the broker stores them, else at.
+func (b *Broker) Due(at int64, early uint16) any {
+	if early == 0 || !b.MillisecondTimes {
+		return at
+	}
+	return fmt.Sprintf("%d.%03d", at-1, 1000-early)
 }
 
 // Once is an idempotency key: the call creates a task only if no other was created with the key in
@@ -88,7 +99,7 @@ func (b *Broker) enqueueBatches(ctx context.Context, tasks []*NewTask) int {
 			in.from = in.queue.AcquireSequence()
 			in.from.Next(now)
 		}
-		in.call = in.newCall()
+		in.call = in.newCall(b)
 		calls[i] = in.call
 		if unreachable == nil {
 			var listed <-chan struct{}
@@ -175,7 +186,7 @@ func (b *Broker) batches(tasks []*NewTask) (batches []creation, n int) {
 const notTick = -1
 
 // newCall returns the call.
-func (c *creation) newCall() *script.Call {
+func (c *creation) newCall(b *Broker) *script.Call {
 	call, q := script.NewCall(c.script, 11+4*len(c.tasks)), c.queue
 	call.Queue = q
 	if c.script == enqueueScript {
@@ -184,7 +195,7 @@ func (c *creation) newCall() *script.Call {
 		call.Key(q.Pending, q.Marker, q.Scheduled, q.Groups, q.GroupsDue)
 	}
 	if c.script == createOnceScript {
-		return c.addKeyed(call)
+		return c.addKeyed(b, call)
 	}
 	if c.tick != nil {
 		call.Key(q.Keys.Tick(c.tick.Entry))
@@ -204,7 +215,7 @@ func (c *creation) newCall() *script.Call {
 	for _, t := range c.tasks {
 		call.Arg(t.Message)
 		if c.script == createScript {
-			call.Arg(t.ProcessAt, t.Group)
+			call.Arg(b.Due(t.ProcessAt, t.Early), t.Group)
 		}
 	}
 	for i, t := range c.tasks {
@@ -216,13 +227,13 @@ func (c *creation) newCall() *script.Call {
 }
 
 // addKeyed adds tasks with idempotency keys to a call.
-func (c *creation) addKeyed(call *script.Call) *script.Call {
+func (c *creation) addKeyed(b *Broker, call *script.Call) *script.Call {
 	for _, t := range c.tasks {
 		call.Key(c.queue.Keys.Task(t.ID), c.queue.Keys.IdempotencyKey(t.Once.Key))
 	}
 	call.Arg(c.queue.TaskPrefix, c.queue.GroupPrefix)
 	for _, t := range c.tasks {
-		call.Arg(t.ID, t.Message, t.ProcessAt, t.Group, t.Lock, max(t.LockTTL, 1), max(t.Once.TTL, minOnceTTL))
+		call.Arg(t.ID, t.Message, b.Due(t.ProcessAt, t.Early), t.Group, t.Lock, max(t.LockTTL, 1), max(t.Once.TTL, minOnceTTL))
 	}
 	return call
 }

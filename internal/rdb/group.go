@@ -156,7 +156,7 @@ func (b *Broker) commitAggregations(ctx context.Context, q *script.Queue, items 
 	}
 	c.Arg(q.TaskPrefix, q.GroupPrefix, script.Seconds(consumedTTL))
 	for _, h := range items {
-		c.Arg(h.Task.ID, h.Task.Message, h.Task.Lock, max(h.Task.LockTTL, 1), h.Task.ProcessAt, h.Task.Group)
+		c.Arg(h.Task.ID, h.Task.Message, h.Task.Lock, max(h.Task.LockTTL, 1), b.Due(h.Task.ProcessAt, h.Task.Early), h.Task.Group)
 	}
 	b.Run(ctx, c)
 	codes := c.ReadCodes(len(items))

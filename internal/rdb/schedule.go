@@ -270,7 +270,7 @@ func (b *Broker) LoadTickRecord(ctx context.Context, records ...*TickRecord) {
 		}
 		if t.Err == nil && t.Last < at {
 			skip := creation{queue: b.Queue(t.Queue), script: createScript, tick: &Tick{Entry: t.Entry, At: at}}
-			calls = append(calls, skip.newCall())
+			calls = append(calls, skip.newCall(b))
 			behind = append(behind, t)
 		}
 	}

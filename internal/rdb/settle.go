@@ -173,7 +173,7 @@ func (b *Broker) settleCall(in *settleBatch) *script.Call {
 		if archive.Age != wire.DefaultArchiveLimits.Age {
 			age = archive.Seconds()
 		}
-		c.Arg(statsSeconds, q.TaskPrefix, age, in.recovery, script.Flag(in.mark), in.runs(archive.Tasks))
+		c.Arg(statsSeconds, q.TaskPrefix, age, in.recovery, script.Flag(in.mark), in.runs(archive.Tasks, b.MillisecondTimes))
 		in.addValues(c)
 	}
 	c.Once = true
@@ -214,7 +214,7 @@ func (s *settleBatch) addFinish(c *script.Call, others ...any) {
 }
 
 // runs encodes what settle.lua does with each task.
-func (s *settleBatch) runs(archiveSize int) []byte {
+func (s *settleBatch) runs(archiveSize int, millis bool) []byte {
 	var runs []byte
 	for first, n := 0, 0; first < len(s.items); first += n {
 		is := s.items[first]
@@ -222,7 +222,7 @@ func (s *settleBatch) runs(archiveSize int) []byte {
 			return item.Outcome == is.Outcome && item.Token == is.Token && item.failed() == is.failed() &&
 				item.Delay == is.Delay && item.Retention == is.Retention
 		})
-		verb, number := is.verb(archiveSize)
+		verb, number := is.verb(archiveSize, millis)
 		runs = fmt.Appendf(runs, "%s %d %d %d %d %s", verb, max(number, 0), script.Flag(is.failed()), n, len(is.Token), is.Token)
 	}
 	return runs
@@ -239,12 +239,14 @@ func runLength(items []*Settlement, equal func(*Settlement) bool) int {
 }
 
 // verb returns the outcome and its number as settle.lua takes them.
-func (s *Settlement) verb(archiveSize int) (verb string, number int64) {
+func (s *Settlement) verb(archiveSize int, millis bool) (verb string, number int64) {
 	switch s.Outcome {
 	case Complete:
 		return "complete", s.Retention
 	case Retry, Defer:
 		switch {
+		case !s.AtOnce() && millis:
+			return "delay", script.Ceil(s.Delay, time.Millisecond)
 		case !s.AtOnce():
 			return "retry", script.Ceil(s.Delay, time.Millisecond)
 		case s.MaxActive == InOrder:

@@ -170,9 +170,14 @@ func (c *queueCheck) readSet(ctx context.Context, in *collection) error {
 	})
 }
 
+// checkScore checks a time. Those of delayed tasks may have milliseconds.
 func (c *queueCheck) checkScore(key, id string, score float64) {
-	if score != math.Trunc(score) || math.IsInf(score, 0) {
-		c.report(key, id, "its score %v is not a whole number of seconds", score)
+	unit, whole := "seconds", math.Trunc(score)
+	if key == c.keys.Scheduled() || key == c.keys.Retry() {
+		unit, whole = "milliseconds", math.Round(score*1000)/1000
+	}
+	if score != whole || math.IsInf(score, 0) {
+		c.report(key, id, "its score %v is not a whole number of %s", score, unit)
 	}
 }
 

@@ -22,7 +22,7 @@ redis.call("SCARD", KEYS[3])
 redis.call("ZCARD", KEYS[4])
 local now, us = clock()
 local now_ns = nanoseconds(now, us)
-local ids = redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", now, "LIMIT", 0, ARGV[4])
+local ids = redis.call("ZRANGEBYSCORE", KEYS[1], "-inf", string.format("%d.%06d", now, us), "LIMIT", 0, ARGV[4])
 local nxt = redis.call("ZRANGE", KEYS[1], #ids, #ids, "WITHSCORES")
 local ready, grouped, postponed = {}, {}, {}
 for _, id in ipairs(ids) do
@@ -67,6 +67,7 @@ end
 local dropped = #ids - #ready - #grouped - #postponed / 2
 local wait = -1
 if #nxt > 0 then
-  wait = math.max(0, math.ceil((tonumber(nxt[2]) - now) * 1000 - us / 1000))
+  -- Less half a microsecond: a score with milliseconds is not exact.
+  wait = math.max(0, math.ceil((tonumber(nxt[2]) - now) * 1000 - us / 1000 - 0.0005))
 end
 return { #ids, dropped, wait }

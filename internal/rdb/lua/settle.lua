@@ -22,9 +22,10 @@
 -- ARGV[6]    runs of tasks with equal values, in the order of KEYS, without separators. A run:
 --            outcome, number, 1 if the attempts count as failed, else 0, count of tasks, length of
 --            the token, each with a space behind it; token. The outcomes: complete (number:
---            retention in seconds), retry (number: delay in milliseconds), again (retry at once,
---            after the other pending tasks), next (before them), archive (number: maximum number of
---            archived tasks), requeue (unfinished tasks, in reverse order of execution), delete
+--            retention in seconds), retry (number: delay in milliseconds), delay (the same, with a
+--            time that is not rounded up to whole seconds), again (retry at once, after the other
+--            pending tasks), next (before them), archive (number: maximum number of archived
+--            tasks), requeue (unfinished tasks, in reverse order of execution), delete
 -- ARGV[7..]  for each task: msg ("" = unchanged); then for each value: number of its task, its name
 --            (lock, result, progress or log), the value (log: maximum number of entries, a space,
 --            the new entry)
@@ -74,6 +75,9 @@ while at <= #runs do
   elseif outcome == "retry" then
     -- Round up to whole seconds: never before the delay has passed.
     to.state, set, score = "retry", collect(KEYS[9]), now + math.ceil(us / 1e6 + tonumber(number) / 1000)
+  elseif outcome == "delay" then
+    local ms = math.ceil(us / 1000) + tonumber(number)
+    to.state, set, score = "retry", collect(KEYS[9]), string.format("%d.%03d", now + math.floor(ms / 1000), ms % 1000)
   elseif outcome == "archive" then
     to.state, set, score, size = "archived", collect(KEYS[11]), now, tonumber(number)
   elseif outcome ~= "delete" then
