@@ -61,6 +61,8 @@ func TestHostileNames(t *testing.T) {
 	unknown := "unknown" + hostileText
 	entry := w.scheduledHostile()
 	q := csv(queue)
+	database, db := newOutboxDB(t)
+	addFailedRow(t, db, "row"+hostileText, "t"+hostileText, "error"+hostileText)
 	ran := map[string]bool{}
 	for _, args := range [][]string{
 		{"stats"}, {"stats", "--json"},
@@ -93,6 +95,10 @@ func TestHostileNames(t *testing.T) {
 		{"export", queue}, {"export", queue, file}, {"export", queue, file}, {"export", queue, file, "--force", "--pause"}, {"export", unknown},
 		{"import", file}, {"import", file, "--queue", "copy" + hostileText}, {"import", file, "--replace", "--dry-run"}, {"import", batch},
 		{"context", "ls"}, {"context", "show"}, {"context", "use", hostileText}, {"--context", hostileText, "queue", "ls"},
+		{"outbox", "stats", "-d", database}, {"outbox", "stats", "-d", hostileText}, {"outbox", "schema", "--dialect", hostileText},
+		{"outbox", "failed", "-d", database}, {"outbox", "failed", "-d", database, "-o", "wide"}, {"outbox", "failed", "-d", database, "-o", "json"},
+		{"outbox", "retry", "-d", database, "x" + hostileText, "--yes"}, {"outbox", "discard", "-d", database, "row" + hostileText, "--dry-run"},
+		{"outbox", "relay", "-d", "sqlite:" + hostileText}, {"outbox", "relay", "-d", database, "--table-prefix", hostileText},
 		{"probe", hostileText}, {"probe", "http://" + hostileText}, {"probe", "http://127.0.0.1:1/" + hostileText},
 		{hostileText}, {"help", hostileText}, {"queue", "ls", "--" + hostileText}, {"queue", "ls", "--watch=" + hostileText},
 	} {

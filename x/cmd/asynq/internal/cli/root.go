@@ -25,6 +25,7 @@ var commands = []func(*app) *cobra.Command{
 	newDoctor,
 	newExport,
 	newImport,
+	newOutbox,
 	newDash,
 	newWeb,
 	newDev,
