@@ -12,6 +12,7 @@ import (
 	"github.com/asynq-go/asynq/internal/inspect"
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/script"
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
 // Client enqueues tasks. It is safe for concurrent use; a program usually needs one.
@@ -77,7 +78,8 @@ func (c *Client) EnqueueContext(ctx context.Context, task *Task, opts ...Option)
 	if err := c.send(ctx, &made.order); err != nil {
 		return nil, c.rejected(ctx, []*creation{made}, []error{err})[0]
 	}
-	if made.repeated() {
+	c.cancelSuperseded(ctx, made)
+	if made.mustRead() {
 		infos, errs := c.firstInfos(ctx, []*creation{made})
 		return infos[0], errs[0]
 	}
@@ -108,12 +110,22 @@ func (c *Client) rejected(ctx context.Context, made []*creation, errs []error) [
 	return public
 }
 
-// firstInfos returns the infos of the tasks that were created first with the idempotency keys of
-// repeated tasks.
+// cancelSuperseded cancels the active tasks whose locks new tasks have taken over.
+func (c *Client) cancelSuperseded(ctx context.Context, made ...*creation) {
+	for _, m := range made {
+		if m != nil && m.order.Err == nil && m.order.Mode != nil && m.order.Mode.Superseded != "" {
+			await(ctx, func(ctx context.Context) {
+				_ = c.broker.CancelTo(ctx, m.order.Mode.Superseded, wire.CancelDelete) // best effort
+			})
+		}
+	}
+}
+
+// firstInfos returns the infos of the tasks for which creations stand.
 func (c *Client) firstInfos(ctx context.Context, repeated []*creation) ([]*TaskInfo, []error) {
 	names := make([]inspect.TaskName, len(repeated))
 	for i, m := range repeated {
-		names[i] = inspect.TaskName{Queue: m.order.Queue, ID: m.order.Once.FirstID}
+		names[i] = inspect.TaskName{Queue: m.order.Queue, ID: m.order.Mode.FirstID}
 	}
 	infos, errs := make([]*TaskInfo, len(names)), make([]error, len(names))
 	var found []*inspect.TaskInfo
@@ -126,12 +138,12 @@ func (c *Client) firstInfos(ctx context.Context, repeated []*creation) ([]*TaskI
 		}
 		switch {
 		case errors.Is(err, script.ErrTaskGone):
-			infos[i] = &TaskInfo{ID: t.ID, Queue: t.Queue, IsRepeated: true}
+			infos[i] = &TaskInfo{ID: t.ID, Queue: t.Queue, IsRepeated: repeated[i].repeated()}
 		case err != nil:
-			errs[i] = fmt.Errorf("asynq: task %q was enqueued with this idempotency key, but could not be read: %w", t.ID, err)
+			errs[i] = fmt.Errorf("asynq: task %q is enqueued, but could not be read: %w", t.ID, err)
 		default:
 			infos[i] = listedTask(found[i])
-			infos[i].IsRepeated = true
+			infos[i].IsRepeated = repeated[i].repeated()
 		}
 	}
 	return infos, errs
@@ -188,6 +200,7 @@ func (c *Client) enqueueChunk(ctx context.Context, tasks []*Task, opts []Option,
 		}
 		return
 	}
+	c.cancelSuperseded(ctx, made...)
 	var repeated, rejected []*creation
 	var repeatedAt, rejectedAt []int
 	var reasons []error
@@ -196,7 +209,7 @@ func (c *Client) enqueueChunk(ctx context.Context, tasks []*Task, opts []Option,
 		case m == nil:
 		case m.order.Err != nil:
 			rejected, rejectedAt, reasons = append(rejected, m), append(rejectedAt, i), append(reasons, m.order.Err)
-		case m.repeated():
+		case m.mustRead():
 			repeated, repeatedAt = append(repeated, m), append(repeatedAt, i)
 		default:
 			results[i].TaskInfo = m.info()

@@ -118,6 +118,10 @@ var (
 	// Config.StuckGracePeriod after its context ended.
 	ErrHandlerStuck = worker.ErrStuck
 
+	// ErrTaskExpired is the error of a task that expired before an attempt: see ExpiresIn. An
+	// Observer receives it, and ErrorHandler if the task is archived.
+	ErrTaskExpired = worker.ErrExpired
+
 	// ErrHandlerNotFound means that a ServeMux has no handler for a task's type.
 	ErrHandlerNotFound = worker.ErrHandlerNotFound
 )

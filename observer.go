@@ -15,7 +15,8 @@ type Observer struct {
 	AttemptStarted func(AttemptStart)
 
 	// AttemptEnded is called when the outcome of an attempt is decided, before it is sent to Redis.
-	// For a task whose message cannot be decoded, AttemptStarted is not called before.
+	// For a task that has expired or whose message cannot be decoded, AttemptStarted is not called
+	// before.
 	AttemptEnded func(AttemptEnd)
 
 	// LeaseLost is called when the lease of an active task was lost or could not be extended in
@@ -79,6 +80,8 @@ const (
 	OutcomeArchived Outcome = "archived"
 	// OutcomeRevoked: the task is deleted without success (RevokeTask, CancelAndDelete).
 	OutcomeRevoked Outcome = "revoked"
+	// OutcomeExpired: the task expired before its first attempt, and is deleted (ExpiresIn).
+	OutcomeExpired Outcome = "expired"
 	// OutcomeRequeued: the server shut down and returned the task to its queue.
 	OutcomeRequeued Outcome = "requeued"
 	// OutcomeLeaseLost: the lease was lost, and the result of the handler is discarded.

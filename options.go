@@ -9,9 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
@@ -40,6 +38,11 @@ const (
 	HeaderOpt                      // [2]string: key and value
 
 	IdempotencyKeyOpt // [2]string: key and TTL, as in "1h30m0s"
+	UniqueKeyOpt      // [2]string: key and TTL
+	OnDuplicateOpt    // DuplicatePolicy
+	DebounceOpt       // [3]string: key, quiet and maxWait
+	ThrottleOpt       // [2]string: key and window
+	ExpiresInOpt      // time.Duration
 )
 
 // Option configures how a task is processed. Options are comparable: options created with equal
@@ -70,7 +73,7 @@ type taskOptions struct {
 	retention time.Duration
 	group     string
 	headers   map[string]string
-	once      *rdb.Once
+	rare      *rareOptions // nil if there are none
 }
 
 // composeOptions applies lists of options in order: later options override earlier ones.
@@ -106,6 +109,9 @@ func (o *taskOptions) apply(opt Option, now time.Time) error {
 		o.deadline = time.Time(v)
 	case uniqueOption:
 		o.uniqueTTL = time.Duration(v)
+		if o.rare != nil {
+			o.rare.key = ownKey{} // the last option that sets the lock applies
+		}
 		if v <= 0 {
 			return fmt.Errorf("asynq: %v: the TTL must be positive", opt)
 		}
@@ -126,12 +132,11 @@ func (o *taskOptions) apply(opt Option, now time.Time) error {
 			o.headers = make(map[string]string)
 		}
 		o.headers[v[0]] = v[1]
-	case idempotencyKeyOption:
-		ttl, err := time.ParseDuration(v[1])
-		if strings.TrimSpace(v[0]) == "" || !utf8.ValidString(v[0]) || err != nil || ttl <= 0 {
-			return fmt.Errorf("asynq: %v: the key must be UTF-8 and not blank, the TTL a positive duration", opt)
+	case idempotencyKeyOption, uniqueKeyOption, onDuplicateOption, debounceOption, throttleOption, expiresInOption:
+		if o.rare == nil {
+			o.rare = &rareOptions{}
 		}
-		o.once = &rdb.Once{Key: v[0], TTL: ceilSeconds(ttl)}
+		return o.rare.apply(opt)
 	default:
 		own, err := ownOption(opt)
 		if err != nil || own == nil {
@@ -175,7 +180,8 @@ func Deadline(t time.Time) Option { return deadlineOption(t) }
 // Unique makes Enqueue return ErrDuplicateTask if another task with the same type, payload and
 // queue holds the uniqueness lock. The task holds the lock until it succeeds or is deleted, at most
 // until ttl after it is due. ttl is rounded up to whole seconds. Enqueue returns an error if ttl is
-// not positive.
+// not positive. OnDuplicate changes what Enqueue does instead. Of Unique, UniqueKey, Debounce and
+// Throttle, the last one applies.
 func Unique(ttl time.Duration) Option { return uniqueOption(ttl) }
 
 // ProcessAt delays the task until t, rounded up to whole seconds, or to milliseconds if the options
@@ -236,6 +242,11 @@ type (
 	headerOption    [2]string
 
 	idempotencyKeyOption [2]string
+	uniqueKeyOption      [2]string
+	onDuplicateOption    DuplicatePolicy
+	debounceOption       [3]string
+	throttleOption       [2]string
+	expiresInOption      time.Duration
 )
 
 func (o maxRetryOption) Value() interface{}  { return int(o) }
@@ -251,6 +262,11 @@ func (o groupOption) Value() interface{}     { return string(o) }
 func (o headerOption) Value() interface{}    { return [2]string(o) }
 
 func (o idempotencyKeyOption) Value() interface{} { return [2]string(o) }
+func (o uniqueKeyOption) Value() interface{}      { return [2]string(o) }
+func (o onDuplicateOption) Value() interface{}    { return DuplicatePolicy(o) }
+func (o debounceOption) Value() interface{}       { return [3]string(o) }
+func (o throttleOption) Value() interface{}       { return [2]string(o) }
+func (o expiresInOption) Value() interface{}      { return time.Duration(o) }
 
 func (maxRetryOption) Type() OptionType  { return MaxRetryOpt }
 func (queueOption) Type() OptionType     { return QueueOpt }
@@ -265,6 +281,11 @@ func (groupOption) Type() OptionType     { return GroupOpt }
 func (headerOption) Type() OptionType    { return HeaderOpt }
 
 func (idempotencyKeyOption) Type() OptionType { return IdempotencyKeyOpt }
+func (uniqueKeyOption) Type() OptionType      { return UniqueKeyOpt }
+func (onDuplicateOption) Type() OptionType    { return OnDuplicateOpt }
+func (debounceOption) Type() OptionType       { return DebounceOpt }
+func (throttleOption) Type() OptionType       { return ThrottleOpt }
+func (expiresInOption) Type() OptionType      { return ExpiresInOpt }
 
 func (o maxRetryOption) String() string { return fmt.Sprintf("MaxRetry(%d)", int(o)) }
 func (o queueOption) String() string    { return fmt.Sprintf("Queue(%q)", string(o)) }
@@ -284,6 +305,13 @@ func (o headerOption) String() string    { return fmt.Sprintf("Header(%q, %q)", 
 func (o idempotencyKeyOption) String() string {
 	return fmt.Sprintf("IdempotencyKey(%q, %s)", o[0], o[1])
 }
+func (o uniqueKeyOption) String() string   { return fmt.Sprintf("UniqueKey(%q, %s)", o[0], o[1]) }
+func (o onDuplicateOption) String() string { return fmt.Sprintf("OnDuplicate(%v)", DuplicatePolicy(o)) }
+func (o debounceOption) String() string {
+	return fmt.Sprintf("Debounce(%q, %s, %s)", o[0], o[1], o[2])
+}
+func (o throttleOption) String() string  { return fmt.Sprintf("Throttle(%q, %s)", o[0], o[1]) }
+func (o expiresInOption) String() string { return fmt.Sprintf("ExpiresIn(%v)", time.Duration(o)) }
 
 // Equal reports whether both times are equal, for go-cmp.
 func (o deadlineOption) Equal(p deadlineOption) bool { return time.Time(o).Equal(time.Time(p)) }
@@ -312,6 +340,11 @@ var optionKinds = [...]optionKind{
 	HeaderOpt:    newOptionKind("Header", func(pair [2]string) Option { return Header(pair[0], pair[1]) }, parseHeader),
 
 	IdempotencyKeyOpt: newOptionKind("IdempotencyKey", func(pair [2]string) Option { return idempotencyKeyOption(pair) }, parsePair),
+	UniqueKeyOpt:      newOptionKind("UniqueKey", func(pair [2]string) Option { return uniqueKeyOption(pair) }, parsePair),
+	OnDuplicateOpt:    newOptionKind("OnDuplicate", OnDuplicate, parsePolicy),
+	DebounceOpt:       newOptionKind("Debounce", func(v [3]string) Option { return debounceOption(v) }, parseTriple),
+	ThrottleOpt:       newOptionKind("Throttle", func(pair [2]string) Option { return throttleOption(pair) }, parsePair),
+	ExpiresInOpt:      newOptionKind("ExpiresIn", ExpiresIn, time.ParseDuration),
 }
 
 func newOptionKind[T any](name string, option func(T) Option, parse func(string) (T, error)) optionKind {
@@ -384,6 +417,8 @@ func canonicalOptions(opts []Option) []string {
 		switch opt.Type() {
 		case ProcessInOpt:
 			kind = strconv.Itoa(int(ProcessAtOpt)) // the later of the two applies
+		case UniqueKeyOpt, DebounceOpt, ThrottleOpt:
+			kind = strconv.Itoa(int(UniqueOpt)) // the last one applies
 		case HeaderOpt:
 			kind += opt.Value().([2]string)[0]
 		}

@@ -41,6 +41,11 @@ func TestOptionsAsGoSource(t *testing.T) {
 		{Group("g"), GroupOpt, "g", `Group("g")`},
 		{Header("k", "v"), HeaderOpt, [2]string{"k", "v"}, `Header("k", "v")`},
 		{IdempotencyKey("k", time.Minute), IdempotencyKeyOpt, [2]string{"k", "1m0s"}, `IdempotencyKey("k", 1m0s)`},
+		{UniqueKey("k", time.Minute), UniqueKeyOpt, [2]string{"k", "1m0s"}, `UniqueKey("k", 1m0s)`},
+		{OnDuplicate(Supersede), OnDuplicateOpt, Supersede, "OnDuplicate(Supersede)"},
+		{Debounce("k", time.Second, time.Minute), DebounceOpt, [3]string{"k", "1s", "1m0s"}, `Debounce("k", 1s, 1m0s)`},
+		{Throttle("k", time.Minute), ThrottleOpt, [2]string{"k", "1m0s"}, `Throttle("k", 1m0s)`},
+		{ExpiresIn(time.Minute), ExpiresInOpt, time.Minute, "ExpiresIn(1m0s)"},
 	} {
 		if test.opt.Type() != test.kind || !reflect.DeepEqual(test.opt.Value(), test.value) || test.opt.String() != test.source {
 			t.Errorf("got %v, %v, %s; want %v, %v, %s", test.opt.Type(), test.opt.Value(), test.opt, test.kind, test.value, test.source)
@@ -144,6 +149,16 @@ func TestInvalidInput(t *testing.T) {
 		{"blank idempotency key", NewTask("x", nil), []Option{IdempotencyKey(" ", time.Hour)}, "not blank"},
 		{"idempotency key not UTF-8", NewTask("x", nil), []Option{IdempotencyKey("\xff", time.Hour)}, "UTF-8"},
 		{"idempotency key without a TTL", NewTask("x", nil), []Option{IdempotencyKey("k", 0)}, "positive"},
+		{"debounce with text as a duration", NewTask("x", nil), []Option{userOption{DebounceOpt, [3]string{"k", "1s", "long"}}}, "maxWait"},
+		{"debounce and time", NewTask("x", nil), []Option{Debounce("k", 1, 0), ProcessIn(time.Hour)}, "omit ProcessAt and ProcessIn"},
+		{"debounce that keeps", NewTask("x", nil), []Option{Debounce("k", 1, 0), OnDuplicate(Keep)}, "use Replace or Supersede"},
+		{"throttle and time", NewTask("x", nil), []Option{Throttle("k", 1), ProcessAt(time.Now().Add(time.Hour))}, "omit ProcessAt and ProcessIn"},
+		{"throttle that rejects", NewTask("x", nil), []Option{OnDuplicate(Reject), Throttle("k", 1)}, "use Keep or Replace"},
+		{"throttle and idempotency key", NewTask("x", nil), []Option{IdempotencyKey("k", 1), Throttle("k", 1)}, "IdempotencyKey excludes"},
+		{"policy and idempotency key", NewTask("x", nil), []Option{IdempotencyKey("k", 1), Unique(1), OnDuplicate(Keep)}, "IdempotencyKey excludes"},
+		{"due after it expires", NewTask("x", nil), []Option{ProcessIn(time.Hour), ExpiresIn(time.Hour)}, "due after it expires"},
+		{"debounced until it expires", NewTask("x", nil), []Option{Debounce("k", time.Minute, 0), ExpiresIn(time.Minute)}, "due after it expires"},
+		{"reserved header", NewTask("x", nil), []Option{Header("asynq-ext", "")}, "reserved"},
 		{"idempotency key with text as a TTL", NewTask("x", nil), []Option{userOption{IdempotencyKeyOpt, [2]string{"k", "soon"}}}, "positive"},
 		{"negative retention", NewTask("x", nil), []Option{Retention(-1)}, "must not be negative"},
 	} {
@@ -224,7 +239,7 @@ func TestParseOption(t *testing.T) {
 	for _, opt := range []Option{
 		MaxRetry(3), Queue(`a"b\` + "\xff\n"), TaskID("a, b"), Timeout(90 * time.Millisecond), Timeout(math.MaxInt64), Deadline(at),
 		Unique(time.Hour), ProcessAt(at), ProcessIn(-time.Minute), Retention(0), Group(")("), Header(`k", "`, `v")`), Header("", ""),
-		IdempotencyKey(`k", "`, time.Hour),
+		IdempotencyKey(`k", "`, time.Hour), UniqueKey(", ", time.Hour), OnDuplicate(Replace), Debounce(`",")`, 1, 0), Throttle("(", 1), ExpiresIn(1),
 	} {
 		for _, text := range []string{exactOption(opt), opt.String()} {
 			got, ok := parseOption(text)
@@ -313,7 +328,8 @@ func eachOption() []Option {
 	return []Option{
 		MaxRetry(3), Queue("low"), TaskID("a b"), Timeout(time.Minute), Deadline(at),
 		Unique(time.Hour), ProcessAt(at), ProcessIn(time.Minute), Retention(time.Hour),
-		Group("g"), Header("k", "v"), IdempotencyKey("k", time.Hour),
+		Group("g"), Header("k", "v"), IdempotencyKey("k", time.Hour), UniqueKey("k", time.Hour), OnDuplicate(Reject),
+		Debounce("d", time.Hour, 0), Throttle("t", time.Hour), ExpiresIn(time.Hour),
 	}
 }
 
@@ -446,6 +462,12 @@ func TestForeignOptions(t *testing.T) {
 			own, foreign.value = TaskID("own"), "foreign"
 		case IdempotencyKeyOpt:
 			own = IdempotencyKey("own", time.Hour)
+		case UniqueKeyOpt:
+			own = UniqueKey("own", time.Hour)
+		case DebounceOpt:
+			own = Debounce("own d", time.Hour, 0)
+		case ThrottleOpt:
+			own = Throttle("own", time.Hour)
 		}
 		var infos [2]*TaskInfo
 		for n, opt := range []Option{own, foreign} {
@@ -453,6 +475,7 @@ func TestForeignOptions(t *testing.T) {
 			if infos[n], err = client.Enqueue(NewTask(fmt.Sprint(i, n), nil), opt); err != nil {
 				t.Fatalf("%v: %v", opt, err)
 			}
+			infos[n].ExpiresAt = infos[n].ExpiresAt.Truncate(time.Hour)
 			infos[n].Type, infos[n].NextProcessAt = "", infos[n].NextProcessAt.Truncate(time.Hour)
 			if own.Type() != TaskIDOpt || infos[n].ID != [2]string{"own", "foreign"}[n] {
 				infos[n].ID = strings.Repeat("x", len(infos[n].ID))

@@ -59,8 +59,8 @@ func (s *Scheduler) newScheduled(cfg PeriodicTaskConfig) (*scheduled, error) {
 	if err != nil {
 		return nil, err
 	}
-	if made.order.Once != nil {
-		return nil, errors.New("asynq: a scheduled task cannot have an IdempotencyKey: only its first tick would create a task")
+	if err := made.independent("a scheduled task"); err != nil {
+		return nil, err
 	}
 	opts, err := ownOptions(cfg.Opts)
 	if err != nil {

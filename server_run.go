@@ -321,8 +321,8 @@ func (srv *Server) combine(queue string, aggregator GroupAggregator) func(string
 			return rdb.NewTask{}, errors.New("the GroupAggregator returned nil")
 		}
 		made, err := newCreation(combined, []Option{Queue(queue)}, srv.broker.Keys, time.Now())
-		if err == nil && made.order.Once != nil {
-			err = errors.New("the task of a GroupAggregator cannot have an IdempotencyKey: each group is aggregated once anyway")
+		if err == nil {
+			err = made.independent("the task of a GroupAggregator")
 		}
 		if err != nil {
 			return rdb.NewTask{}, err

@@ -120,7 +120,8 @@ type TaskInfo struct {
 	Group         string        // group of the task; empty if it has none
 	NextProcessAt time.Time     // when the task is due; zero if it is not going to be processed
 	IsOrphaned    bool          // whether the task is active without a valid lease
-	IsRepeated    bool          // returned by Enqueue: an earlier call with its IdempotencyKey created it
+	IsRepeated    bool          // returned by Enqueue: an earlier call created it, see IdempotencyKey and OnDuplicate
+	ExpiresAt     time.Time     // when no attempt starts any more, see ExpiresIn; zero means never
 	Retention     time.Duration // how long the task is kept after it succeeds
 	CompletedAt   time.Time     // when the task succeeded; zero if it has not yet
 	Result        []byte        // what the handler wrote to the ResultWriter; nil if nothing
@@ -153,6 +154,7 @@ func newTaskInfo(msg *wire.TaskMessage, state TaskState, next time.Time, result 
 		NextProcessAt: next,
 		Retention:     wireSeconds(msg.Retention),
 		CompletedAt:   unixTime(msg.CompletedAt),
+		ExpiresAt:     unixTime(msg.Expires()),
 		Result:        result,
 	}
 }
@@ -218,7 +220,7 @@ func newCreation(t *Task, opts []Option, keys func(queue string) wire.Queue, now
 	if c.msg.Timeout == 0 && c.msg.Deadline == 0 {
 		c.msg.Timeout = ceilSeconds(defaultTimeout)
 	}
-	c.order = rdb.NewTask{ID: o.taskID, Queue: o.queue, Group: o.group, Once: o.once}
+	c.order = rdb.NewTask{ID: o.taskID, Queue: o.queue, Group: o.group}
 	if o.taskID == "" {
 		id := uuid.NewString()
 		c.msg.ID, c.order.ID, c.order.RandomID = id, id, true
@@ -228,10 +230,15 @@ func newCreation(t *Task, opts []Option, keys func(queue string) wire.Queue, now
 		c.next, c.order.ProcessAt, c.order.Early = o.processAt, ceilUnix(o.processAt), earlyMillis(o.processAt)
 	}
 	if o.uniqueTTL > 0 {
-		c.msg.UniqueKey = keys(o.queue).Unique(t.typename, t.payload)
-		c.order.Lock = c.msg.UniqueKey
+		c.order.Lock = keys(o.queue).Unique(t.typename, t.payload)
 		c.order.LockTTL = ceilSeconds(o.uniqueTTL) + ceilSeconds(max(o.processAt.Sub(now), 0))
 	}
+	if o.rare != nil {
+		if err := c.addRare(o, keys(o.queue), now); err != nil {
+			return nil, err
+		}
+	}
+	c.msg.UniqueKey = c.order.Lock
 	if c.order.Message, err = c.msg.Encode(); err != nil {
 		return nil, fmt.Errorf("asynq: task cannot be stored: %w", err)
 	}
@@ -241,6 +248,8 @@ func newCreation(t *Task, opts []Option, keys func(queue string) wire.Queue, now
 // info returns the initial state of the task.
 func (c *creation) info() *TaskInfo {
 	switch {
+	case c.order.Mode != nil && c.order.Mode.State != 0:
+		return c.modeInfo()
 	case c.order.ProcessAt > 0:
 		return newTaskInfo(&c.msg, TaskStateScheduled, c.next, nil)
 	case c.order.Group != "":
@@ -249,9 +258,6 @@ func (c *creation) info() *TaskInfo {
 		return newTaskInfo(&c.msg, TaskStatePending, c.next, nil)
 	}
 }
-
-// repeated reports whether another task was created with the idempotency key before.
-func (c *creation) repeated() bool { return c.order.Once != nil && c.order.Once.FirstID != c.order.ID }
 
 // mergeHeaders returns the headers of the task and of the options, which take precedence. It
 // returns nil if both are nil.

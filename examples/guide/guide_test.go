@@ -125,6 +125,27 @@ func TestUnique(t *testing.T) {
 	b.AssertCount(t, 1, asynqtest.Task{Type: "order:charge"})
 }
 
+func TestModes(t *testing.T) {
+	b := asynqtest.Run(t)
+	for _, text := range []string{"one", "two", "three"} {
+		if err := guide.IndexDocument(t.Context(), b.Client(), "7", []byte(text)); err != nil {
+			t.Error(err)
+		}
+		if err := guide.NotifyEdited(t.Context(), b.Client(), "7"); err != nil {
+			t.Error(err)
+		}
+		if err := guide.RefreshFeed(t.Context(), b.Client(), "7"); err != nil {
+			t.Error(err)
+		}
+	}
+	b.AssertCount(t, 1, asynqtest.Task{Type: "document:index"})
+	b.AssertEnqueued(t, asynqtest.Task{Type: "document:index", Payload: "three"})
+	b.AssertCount(t, 1, asynqtest.Task{Type: "document:edited"})
+	b.AssertEnqueued(t, asynqtest.Task{Type: "document:edited", ProcessIn: 5 * time.Second})
+	b.AssertCount(t, 2, asynqtest.Task{Type: "feed:refresh"})
+	b.AssertEnqueued(t, asynqtest.Task{Type: "feed:refresh", ProcessIn: time.Minute})
+}
+
 func TestScheduler(t *testing.T) {
 	b := asynqtest.Run(t)
 	scheduler, err := guide.StartScheduler(b.RedisConnOpt())

@@ -28,3 +28,26 @@ func ChargeOrder(ctx context.Context, client *asynq.Client, orderID string) (str
 	}
 	return info.ID, nil
 }
+
+// IndexDocument enqueues the indexing of a document. While it waits, further calls give it the
+// newest text; while it runs, the first of them enqueues one more task.
+func IndexDocument(ctx context.Context, client *asynq.Client, id string, text []byte) error {
+	task := asynq.NewTask("document:index", text)
+	_, err := client.EnqueueContext(ctx, task, asynq.UniqueKey("index-"+id, time.Hour), asynq.OnDuplicate(asynq.Replace))
+	return err
+}
+
+// NotifyEdited enqueues a mail about a document 5 s after its last edit, at most a minute after the
+// first. It expires if no worker is free for ten minutes.
+func NotifyEdited(ctx context.Context, client *asynq.Client, id string) error {
+	task := asynq.NewTask("document:edited", []byte(id))
+	_, err := client.EnqueueContext(ctx, task, asynq.Debounce("edited-"+id, 5*time.Second, time.Minute), asynq.ExpiresIn(10*time.Minute))
+	return err
+}
+
+// RefreshFeed enqueues the refresh of a feed, at once and then at most every minute.
+func RefreshFeed(ctx context.Context, client *asynq.Client, id string) error {
+	task := asynq.NewTask("feed:refresh", []byte(id))
+	_, err := client.EnqueueContext(ctx, task, asynq.Throttle("feed-"+id, time.Minute), asynq.OnDuplicate(asynq.Replace))
+	return err
+}

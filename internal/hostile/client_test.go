@@ -37,7 +37,18 @@ var invalidTasks = map[string]struct {
 	"negative retention":     {asynq.NewTask("t", nil), []asynq.Option{asynq.Retention(mostNegative)}, "must not be negative"},
 	"blank key":              {asynq.NewTask("t", nil), []asynq.Option{asynq.IdempotencyKey("\t", time.Hour)}, "not blank"},
 	"key not UTF-8":          {asynq.NewTask("t", nil), []asynq.Option{asynq.IdempotencyKey(notUTF8, time.Hour)}, "must be UTF-8"},
-	"negative TTL of a key":  {asynq.NewTask("t", nil), []asynq.Option{asynq.IdempotencyKey("k", mostNegative)}, "TTL a positive duration"},
+	"negative TTL of a key":  {asynq.NewTask("t", nil), []asynq.Option{asynq.IdempotencyKey("k", mostNegative)}, "its duration positive"},
+	"blank unique key":       {asynq.NewTask("t", nil), []asynq.Option{asynq.UniqueKey(" ", time.Hour)}, "not blank"},
+	"no TTL of a unique key": {asynq.NewTask("t", nil), []asynq.Option{asynq.UniqueKey("k", 0)}, "its duration positive"},
+	"unknown policy":         {asynq.NewTask("t", nil), []asynq.Option{asynq.OnDuplicate(4)}, "unknown policy"},
+	"negative policy":        {asynq.NewTask("t", nil), []asynq.Option{asynq.OnDuplicate(-1)}, "unknown policy"},
+	"policy without a lock":  {asynq.NewTask("t", nil), []asynq.Option{asynq.OnDuplicate(asynq.Replace)}, "needs Unique or UniqueKey"},
+	"debounce key not UTF-8": {asynq.NewTask("t", nil), []asynq.Option{asynq.Debounce(notUTF8, 1, 1)}, "must be UTF-8"},
+	"no quiet time":          {asynq.NewTask("t", nil), []asynq.Option{asynq.Debounce("k", mostNegative, 1)}, "its duration positive"},
+	"negative maximum wait":  {asynq.NewTask("t", nil), []asynq.Option{asynq.Debounce("k", 1, mostNegative)}, "not negative"},
+	"blank throttle key":     {asynq.NewTask("t", nil), []asynq.Option{asynq.Throttle("", 1)}, "not blank"},
+	"no window":              {asynq.NewTask("t", nil), []asynq.Option{asynq.Throttle("k", 0)}, "its duration positive"},
+	"expired already":        {asynq.NewTask("t", nil), []asynq.Option{asynq.ExpiresIn(mostNegative)}, "must be positive"},
 	"unknown option":         {asynq.NewTask("t", nil), []asynq.Option{oddOption{kind: 99}}, "unknown type 99"},
 	"invalid option of task": {asynq.NewTask("t", nil, oddOption{asynq.QueueOpt, 1}), nil, "its Value is of type int, want string"},
 }
@@ -206,6 +217,38 @@ var hostileOption = map[string]func(h *hostile){
 			h.noErr(h.inspect.DeleteQueue("keys", true))
 		}
 	},
+	"UniqueKey":   hostileModes(asynq.UniqueKey, asynq.OnDuplicate(asynq.Keep)),
+	"OnDuplicate": hostileModes(asynq.UniqueKey, asynq.OnDuplicate(asynq.Supersede)),
+	"Debounce":    hostileModes(func(key string, d time.Duration) asynq.Option { return asynq.Debounce(key, d, d) }, nil),
+	"Throttle":    hostileModes(asynq.Throttle, asynq.OnDuplicate(asynq.Replace)),
+	"DuplicatePolicy.String": func(h *hostile) {
+		for p, want := range map[asynq.DuplicatePolicy]string{-1: "-1", asynq.Supersede: "Supersede", math.MaxInt64: "9223372036854775807"} {
+			h.check(p.String() == want, "%d prints %q", int(p), p)
+		}
+	},
+	"ExpiresIn": func(h *hostile) {
+		h.check(h.wantAccepted(asynq.NewTask("t", nil), asynq.ExpiresIn(longest)).ExpiresAt.After(time.Now().Add(longest-time.Hour)), "the expiry overflows")
+		h.check(h.wantAccepted(asynq.NewTask("t", nil), asynq.ExpiresIn(1)).ExpiresAt.After(time.Now()), "a short expiry does not round up")
+	},
+}
+
+// hostileModes returns a call of an option with odd keys and durations. The second of two calls
+// stands for the task of the first, or, after the first task of a throttle, of the second.
+func hostileModes(option func(key string, d time.Duration) asynq.Option, policy asynq.Option) func(h *hostile) {
+	return func(h *hostile) {
+		for i, key := range append(unusualNames, hugeName) {
+			task := asynq.NewTask("t", nil, asynq.Queue("keys"), option(key, []time.Duration{longest, time.Hour}[i%2]), policy)
+			var infos [3]*asynq.TaskInfo
+			for n := range infos {
+				var err error
+				infos[n], err = h.newClient().Enqueue(task)
+				h.noErr(err)
+			}
+			h.check(infos[1] != nil && infos[2] != nil && infos[1].ID == infos[2].ID && infos[2].IsRepeated && !infos[0].IsRepeated,
+				"the key %.100q names the tasks %+v, %+v", key, infos[1], infos[2])
+			h.noErr(h.inspect.DeleteQueue("keys", true))
+		}
+	}
 }
 
 // oddOption is an Option of the user.

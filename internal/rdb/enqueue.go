@@ -23,7 +23,7 @@ type NewTask struct {
 	ProcessAt int64  // unix seconds; 0: now
 	Group     string // name of the group to enter when due; empty: none
 	Tick      *Tick  // of a scheduler, that the task is for; nil: none
-	Once      *Once  // an idempotency key; nil: none
+	Mode      *Mode  // what the call does depending on earlier ones; nil: nothing
 
 	// Err is nil, ErrTaskIDConflict, ErrDuplicateTask, or the error of the call; of a tick also
 	// ErrTickOver or ErrTickLate.
@@ -37,17 +37,6 @@ func (b *Broker) Due(at int64, early uint16) any {
 		return at
 	}
 	return fmt.Sprintf("%d.%03d", at-1, 1000-early)
-}
-
-// Once is an idempotency key: the call creates a task only if no other was created with the key in
-// the queue before. The key expires, at the earliest when no call is repeated any more.
-type Once struct {
-	Key string
-	TTL int64 // seconds
-
-	// FirstID is the ID of the task that was created with the key, by this call or an earlier one.
-	// It is set if Err is nil.
-	FirstID string
 }
 
 // minOnceTTL is the least TTL of an idempotency key in seconds, so that a call that is repeated
@@ -95,7 +84,7 @@ func (b *Broker) enqueueBatches(ctx context.Context, tasks []*NewTask) int {
 	var listing []<-chan struct{}
 	for i := range batches {
 		in := &batches[i]
-		if in.tick == nil && in.script != createOnceScript {
+		if in.tick == nil && in.script != createOnceScript { // a repeated call finds its own tasks
 			in.from = in.queue.AcquireSequence()
 			in.from.Next(now)
 		}
@@ -118,6 +107,7 @@ func (b *Broker) enqueueBatches(ctx context.Context, tasks []*NewTask) int {
 	default:
 		b.RunRetrying(ctx, b.RetryBudget, calls)
 	}
+	var later []*NewTask
 	for i := range batches {
 		in := &batches[i]
 		if in.from != nil {
@@ -126,8 +116,10 @@ func (b *Broker) enqueueBatches(ctx context.Context, tasks []*NewTask) int {
 		if in.setErrors() {
 			b.created(in.queue, now.UnixNano())
 		}
+		later = append(later, in.deferred()...)
 	}
 	awaitListed(ctx, listing)
+	b.Enqueue(ctx, later...)
 	return n
 }
 
@@ -158,8 +150,8 @@ func (b *Broker) batches(tasks []*NewTask) (batches []creation, n int) {
 		}
 		q, s := b.Queue(t.Queue), enqueueScript
 		switch {
-		case t.Once != nil:
-			s = createOnceScript
+		case t.Mode != nil:
+			s = t.Mode.script()
 		case t.ProcessAt > 0 || t.Group != "" || t.Tick != nil:
 			s = createScript
 		}
@@ -167,7 +159,7 @@ func (b *Broker) batches(tasks []*NewTask) (batches []creation, n int) {
 		for i >= 0 && (batches[i].queue != q || batches[i].script != s || batches[i].tick != nil) {
 			i--
 		}
-		if i < 0 || t.Tick != nil || len(batches[i].tasks) == script.MaxBatch || batches[i].bytes+len(t.Message) > script.MaxBatchBytes {
+		if i < 0 || t.Tick != nil || batches[i].isFull(t) {
 			i = len(batches)
 			batches = append(batches, creation{queue: q, script: s, tick: t.Tick, first: n})
 		}
@@ -182,6 +174,12 @@ func (b *Broker) batches(tasks []*NewTask) (batches []creation, n int) {
 	return batches, len(tasks)
 }
 
+// isFull reports whether another task belongs into the next call.
+func (c *creation) isFull(t *NewTask) bool {
+	return len(c.tasks) == script.MaxBatch || c.bytes+len(t.Message) > script.MaxBatchBytes ||
+		c.script == enqueueModeScript && c.isFullOfModes(t)
+}
+
 // notTick is the deadline in calls that create no task of a tick.
 const notTick = -1
 
@@ -189,9 +187,12 @@ const notTick = -1
 func (c *creation) newCall(b *Broker) *script.Call {
 	call, q := script.NewCall(c.script, 11+4*len(c.tasks)), c.queue
 	call.Queue = q
-	if c.script == enqueueScript {
+	switch c.script {
+	case enqueueScript:
 		call.Key(q.Pending, q.Marker)
-	} else {
+	case enqueueModeScript:
+		return c.addModes(b, call)
+	default:
 		call.Key(q.Pending, q.Marker, q.Scheduled, q.Groups, q.GroupsDue)
 	}
 	if c.script == createOnceScript {
@@ -229,19 +230,22 @@ func (c *creation) newCall(b *Broker) *script.Call {
 // addKeyed adds tasks with idempotency keys to a call.
 func (c *creation) addKeyed(b *Broker, call *script.Call) *script.Call {
 	for _, t := range c.tasks {
-		call.Key(c.queue.Keys.Task(t.ID), c.queue.Keys.IdempotencyKey(t.Once.Key))
+		call.Key(c.queue.Keys.Task(t.ID), c.queue.Keys.IdempotencyKey(t.Mode.Key))
 	}
 	call.Arg(c.queue.TaskPrefix, c.queue.GroupPrefix)
 	for _, t := range c.tasks {
-		call.Arg(t.ID, t.Message, b.Due(t.ProcessAt, t.Early), t.Group, t.Lock, max(t.LockTTL, 1), max(t.Once.TTL, minOnceTTL))
+		call.Arg(t.ID, t.Message, b.Due(t.ProcessAt, t.Early), t.Group, t.Lock, max(t.LockTTL, 1), max(t.Mode.TTL, minOnceTTL))
 	}
 	return call
 }
 
 // setErrors sets the errors of the tasks. It reports whether their collection was empty before.
 func (c *creation) setErrors() (first bool) {
-	if c.script == createOnceScript {
+	switch c.script {
+	case createOnceScript:
 		return c.setFirstIDs()
+	case enqueueModeScript:
+		return c.setModeResults()
 	}
 	r := c.call.ReadCodes(len(c.tasks))
 	if err := r.Err(); err != nil {
@@ -271,7 +275,7 @@ func (c *creation) setFirstIDs() (first bool) {
 	for _, t := range c.tasks {
 		code, id := r.Code(), r.Text()
 		if t.Err = r.Err(); t.Err == nil {
-			t.Err, t.Once.FirstID = code.Err(), id
+			t.Err, t.Mode.FirstID, t.Mode.Repeated = code.Err(), id, id != t.ID // a repeated call finds its own task
 		}
 		first = first || code == script.CodeFirst
 	}

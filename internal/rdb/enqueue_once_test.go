@@ -14,15 +14,15 @@ import (
 
 // keyed gives a task an idempotency key for an hour.
 func keyed(n *rdb.NewTask, key string) *rdb.NewTask {
-	n.Once = &rdb.Once{Key: key, TTL: 3600}
+	n.Mode = &rdb.Mode{Key: key, TTL: 3600}
 	return n
 }
 
 // wantFirst reports an error unless the key of a task names that first task.
 func wantFirst(t *testing.T, n *rdb.NewTask, id string) {
 	t.Helper()
-	if n.Err != nil || n.Once.FirstID != id {
-		t.Errorf("task %q with the key %q: the first one is %q, want %q; error %v", n.ID, n.Once.Key, n.Once.FirstID, id, n.Err)
+	if n.Err != nil || n.Mode.FirstID != id {
+		t.Errorf("task %q with the key %q: the first one is %q, want %q; error %v", n.ID, n.Mode.Key, n.Mode.FirstID, id, n.Err)
 	}
 }
 
@@ -34,7 +34,7 @@ func TestEnqueueOnce(t *testing.T) {
 		grouped.Group = "g"
 		locked := keyed(redistest.Lock(redistest.NewTask(t, "q", "d"), "d"), "four")
 		short := keyed(redistest.NewTask(t, "q", "e"), "five")
-		short.Once.TTL = 1
+		short.Mode.TTL = 1
 		first := keyed(redistest.NewTask(t, "q", "a"), "one")
 		r.Make(t, first, scheduled, grouped, locked, short)
 		for _, n := range []*rdb.NewTask{first, scheduled, grouped, locked, short} {

@@ -38,7 +38,8 @@ func TestFullRedis(t *testing.T) {
 		"pending":   func(*rdb.NewTask) {},
 		"scheduled": func(n *rdb.NewTask) { n.ProcessAt = time.Now().Add(time.Hour).Unix() },
 		"grouped":   func(n *rdb.NewTask) { n.Group = "g" },
-		"keyed":     func(n *rdb.NewTask) { n.Once = &rdb.Once{Key: "k", TTL: 60} },
+		"moded":     func(n *rdb.NewTask) { n.Mode = &rdb.Mode{Policy: rdb.Replace} },
+		"keyed":     func(n *rdb.NewTask) { n.Mode = &rdb.Mode{Key: "k", TTL: 60} },
 	} {
 		task := redistest.Lock(redistest.NewTask(t, "q", "new"), "new")
 		change(task)

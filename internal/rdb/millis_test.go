@@ -47,7 +47,7 @@ func TestMillisecondsOfNewTasks(t *testing.T) {
 					return task
 				}
 				keyed := created("keyed")
-				keyed.Once = &rdb.Once{Key: id, TTL: 3600}
+				keyed.Mode = &rdb.Mode{Key: id, TTL: 3600}
 				tick := created("tick")
 				tick.Tick = &rdb.Tick{Entry: id, At: 1000, Deadline: soon()}
 				member := redistest.NewTask(t, "q", id+"member")

@@ -49,7 +49,7 @@ func (m *machine) roundTrip(t *rapid.T, reclaims, settlements, fetches int) {
 		done  bool
 	}
 	for _, call := range inCalls(trip.Settle, func(s *rdb.Settlement) target {
-		return target{s.Queue, s.Outcome == rdb.Done || s.Outcome == rdb.Revoke}
+		return target{s.Queue, s.Outcome == rdb.Done || s.Outcome == rdb.Revoke || s.Outcome == rdb.Expire}
 	}) {
 		q := m.model.queue(call[0].Queue)
 		slices.SortStableFunc(call, func(a, b *rdb.Settlement) int { return cmp.Compare(a.Outcome, b.Outcome) })

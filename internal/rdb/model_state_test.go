@@ -258,7 +258,7 @@ func (q *modelQueue) settle(s *rdb.Settlement, now int64) script.Code {
 	}
 	t.extra(s.Extra)
 	switch s.Outcome {
-	case rdb.Done, rdb.Revoke:
+	case rdb.Done, rdb.Revoke, rdb.Expire:
 		q.remove(t, now)
 		q.processed++
 	case rdb.Complete:

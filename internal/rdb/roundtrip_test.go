@@ -79,7 +79,7 @@ func TestRoundTripWithFailedFetch(t *testing.T) {
 // A settlement releases the lock in the task's message: other libraries do not store the lock of a
 // task with a group in its hash. A lock of another queue is invalid data.
 func TestSettleWithLockOfMessage(t *testing.T) {
-	for _, outcome := range []rdb.Outcome{rdb.Done, rdb.Complete, rdb.Revoke, rdb.Discard} {
+	for _, outcome := range []rdb.Outcome{rdb.Done, rdb.Complete, rdb.Revoke, rdb.Expire, rdb.Discard} {
 		t.Run(outcome.String(), func(t *testing.T) {
 			redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 				ctx, client := context.Background(), r.Client()

@@ -15,6 +15,7 @@ var (
 	enqueueScript           = load("enqueue")
 	createScript            = load("create")
 	createOnceScript        = load("create_once")
+	enqueueModeScript       = load("enqueue_mode")
 	fetchScript             = load("fetch")
 	reclaimScript           = load("reclaim")
 	doneScript              = load("done")

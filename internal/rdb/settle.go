@@ -30,15 +30,16 @@ const (
 	Archive                 // failed, not retried
 	Requeue                 // returned unfinished; the attempt does not count, unless Failed
 	Revoke                  // deleted at the request of the handler
+	Expire                  // deleted, because it expired before its first attempt
 	Discard                 // failed, deleted
 	Lost                    // never sent: the lease was lost before
 )
 
 // String returns the outcome's name for logs and observers, who see only one kind of success and
-// one of deletion.
+// one of deletion by request.
 func (o Outcome) String() string {
 	return [...]string{
-		"succeeded", "succeeded", "retried", "deferred", "archived", "requeued", "revoked", "revoked", "lease_lost",
+		"succeeded", "succeeded", "retried", "deferred", "archived", "requeued", "revoked", "expired", "revoked", "lease_lost",
 	}[o]
 }
 
@@ -86,7 +87,9 @@ func (s *Settlement) size() int {
 func (s *Settlement) Deletes() bool { return s.done() || s.Outcome == Discard }
 
 // done reports whether done.lua can settle the attempt.
-func (s *Settlement) done() bool { return s.Outcome == Done || s.Outcome == Revoke }
+func (s *Settlement) done() bool {
+	return s.Outcome == Done || s.Outcome == Revoke || s.Outcome == Expire
+}
 
 // failed reports whether the attempt counts as failed.
 func (s *Settlement) failed() bool {
@@ -258,7 +261,7 @@ func (s *Settlement) verb(archiveSize int, millis bool) (verb string, number int
 		return "archive", int64(archiveSize)
 	case Requeue:
 		return "requeue", 0
-	case Done, Revoke, Discard:
+	case Done, Revoke, Expire, Discard:
 		return "delete", 0
 	case Lost:
 	}

@@ -55,6 +55,7 @@ func outcomes(t *testing.T) map[string]struct {
 	}{
 		"done":    {rdb.Settlement{Outcome: rdb.Done}, waits + counted, script.CodeGone},
 		"revoke":  {rdb.Settlement{Outcome: rdb.Revoke}, waits + counted, script.CodeGone},
+		"expired": {rdb.Settlement{Outcome: rdb.Expire}, waits + counted, script.CodeGone},
 		"discard": {rdb.Settlement{Outcome: rdb.Discard}, waits + failed, script.CodeGone},
 		"complete": {rdb.Settlement{Outcome: rdb.Complete, Message: msg, Retention: 3600},
 			waits + counted + "Q:completed = {a:now+1h0m0s}" + as(boom, "completed", ""), script.CodeAlready},
@@ -263,7 +264,7 @@ func TestSettleRetryIsNotSooner(t *testing.T) {
 func TestOutcomeNames(t *testing.T) {
 	for o, want := range map[rdb.Outcome]string{
 		rdb.Done: "succeeded", rdb.Complete: "succeeded", rdb.Retry: "retried", rdb.Defer: "deferred", rdb.Archive: "archived",
-		rdb.Requeue: "requeued", rdb.Revoke: "revoked", rdb.Discard: "revoked", rdb.Lost: "lease_lost",
+		rdb.Requeue: "requeued", rdb.Revoke: "revoked", rdb.Expire: "expired", rdb.Discard: "revoked", rdb.Lost: "lease_lost",
 	} {
 		if o.String() != want {
 			t.Errorf("%d is %q, want %q", int(o), o, want)

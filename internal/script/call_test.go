@@ -46,7 +46,7 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	b.WriteProgress(ctx, results)
 	b.Extend(ctx, "q", time.Minute, []rdb.Held{{ID: "a", Token: "f"}, {ID: "b", Token: "f"}})
 	var settlements []*rdb.Settlement
-	for _, outcome := range []rdb.Outcome{rdb.Done, rdb.Complete, rdb.Retry, rdb.Defer, rdb.Archive, rdb.Requeue, rdb.Revoke, rdb.Discard} {
+	for _, outcome := range []rdb.Outcome{rdb.Done, rdb.Complete, rdb.Retry, rdb.Defer, rdb.Archive, rdb.Requeue, rdb.Revoke, rdb.Expire, rdb.Discard} {
 		for _, id := range []string{"a", "b"} {
 			settlements = append(settlements, &rdb.Settlement{Queue: "q", ID: id, Token: "another", Outcome: outcome})
 		}
@@ -110,10 +110,15 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	}
 	once := []*rdb.NewTask{task("once1", "", 0), task("once2", "g", later)}
 	for _, n := range once {
-		n.Once = &rdb.Once{Key: n.ID, TTL: 3600}
+		n.Mode = &rdb.Mode{Key: n.ID, TTL: 3600}
 	}
 	if b.Enqueue(ctx, once...); once[0].Err != nil || once[1].Err != nil {
 		t.Errorf("errors: %v, %v", once[0].Err, once[1].Err)
+	}
+	mode := task("mode", "", 0)
+	mode.Lock, mode.Mode = "asynq:{q}:unique:mode", &rdb.Mode{Policy: rdb.Replace}
+	if b.Enqueue(ctx, mode); mode.Err != nil {
+		t.Error(mode.Err)
 	}
 	memory := &rdb.TickRecord{Entry: "e", Queue: "q"}
 	if b.LoadTickRecord(ctx, memory); memory.Err != nil || memory.Last != 3 {

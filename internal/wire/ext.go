@@ -2,6 +2,7 @@ package wire
 
 import (
 	"maps"
+	"strconv"
 	"strings"
 )
 
@@ -15,6 +16,9 @@ const (
 	// ExtUnhandledSince is when a server first had no handler for the task, in Unix seconds. It is
 	// set while servers return the task.
 	ExtUnhandledSince = "unhandled_since"
+
+	// ExtExpires is when the task expires, in Unix seconds: no attempt starts then or later.
+	ExtExpires = "expires"
 )
 
 // Ext is the value of ExtHeader: entries of the form key=value, separated by semicolons, in any
@@ -53,6 +57,24 @@ func (m *TaskMessage) Ext() Ext {
 		return ""
 	}
 	return Ext(m.Headers[ExtHeader])
+}
+
+// Expires returns when the task expires, in Unix seconds; 0 if it does not.
+func (m *TaskMessage) Expires() int64 {
+	if len(m.Headers) == 0 {
+		return 0
+	}
+	expires, _ := strconv.ParseInt(m.Ext().Get(ExtExpires), 10, 64) // 0 if it is malformed
+	return expires
+}
+
+// SetExpires sets when the task expires, in Unix seconds; 0 means never.
+func (m *TaskMessage) SetExpires(at int64) {
+	text := ""
+	if at != 0 {
+		text = strconv.FormatInt(at, 10)
+	}
+	m.SetExt(m.Ext().Set(ExtExpires, text))
 }
 
 // SetExt replaces what the message has in ExtHeader; "" removes the header. It replaces the map of

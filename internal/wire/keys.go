@@ -178,6 +178,18 @@ func (q Queue) Unique(typename string, payload []byte) string {
 	return q.UniquePrefix() + typename + ":" + hex.EncodeToString(sum[:])
 }
 
+// UniqueKey is the STRING that is the unique lock of tasks with a key of their own. No type and
+// payload have the same lock: that of Unique ends with a colon, or with a colon and a digest.
+func (q Queue) UniqueKey(key string) string { return q.UniquePrefix() + key + ":key" }
+
+// ThrottleLock is the STRING that is the unique lock of the folded task of a throttle. It differs
+// from all locks of Unique and UniqueKey.
+func (q Queue) ThrottleLock(key string) string { return q.UniquePrefix() + key + ":throttle" }
+
+// Throttle is the STRING with the end of the window of a throttle in Unix milliseconds, a space,
+// and the ID of the task that began the window. An extension; it has a TTL.
+func (q Queue) Throttle(key string) string { return q.prefix + "throttle:" + key }
+
 // Marker is the wake marker: a LIST that has one element if the queue may have a task that no idle
 // server has noticed. Idle servers block on it. An extension; it has a TTL.
 func (q Queue) Marker() string { return q.prefix + "marker" }

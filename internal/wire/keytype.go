@@ -46,7 +46,7 @@ func KeyTypeOf(k Queue, key string) (KeyType, bool) {
 	case strings.HasPrefix(key, k.Unblock("")):
 		return KeyType{Type: "list", Expires: true}, true
 	case strings.HasPrefix(key, k.IdempotencyRecord("")), strings.HasPrefix(key, k.IdempotencyKey("")),
-		strings.HasPrefix(key, k.Tick("")), strings.HasPrefix(key, k.Import("")):
+		strings.HasPrefix(key, k.Throttle("")), strings.HasPrefix(key, k.Tick("")), strings.HasPrefix(key, k.Import("")):
 		return KeyType{Type: "string", Expires: true}, true
 	case strings.HasPrefix(key, k.UniquePrefix()):
 		return KeyType{Type: "string"}, true

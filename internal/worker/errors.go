@@ -15,6 +15,7 @@ var (
 	ErrServerClosed = errors.New("asynq: Server closed")
 	ErrStuck        = errors.New("asynq: handler kept running after its context ended")
 	ErrCanceled     = errors.New("asynq: task canceled")
+	ErrExpired      = errors.New("asynq: task expired")
 
 	ErrHandlerNotFound = errors.New("handler not found for task")
 )

@@ -29,15 +29,19 @@ func (f *Fetcher) decode(in *fetch, sent int64) {
 			in.tasks = append(in.tasks, a)
 			continue
 		}
-		f.cfg.Log.Error("archived a task with an unreadable message", "queue", a.Queue, "task", task.ID, "error", err)
+		if errors.Is(err, ErrExpired) {
+			f.cfg.Log.Info("task expired", "queue", a.Queue, "task", task.ID, "type", a.Message.Type, "outcome", a.settlement.Outcome.String())
+		} else {
+			f.cfg.Log.Error("archived a task with an unreadable message", "queue", a.Queue, "task", task.ID, "error", err)
+		}
 		f.notifyEnded(a, err)
 		f.keepFailure(a, err)
-		in.unreadable = append(in.unreadable, a)
+		in.decided = append(in.decided, a)
 	}
 }
 
-// newAttempt returns the attempt for a fetched task. If the message cannot be decoded, its outcome
-// is decided.
+// newAttempt returns the attempt for a fetched task. With an error, its outcome is decided: the
+// message cannot be decoded, or the task has expired.
 func (f *Fetcher) newAttempt(in *fetch, task rdb.Fetched, sent int64) (*Attempt, error) {
 	a := &Attempt{Queue: in.call.Queue, Token: in.call.Token, Started: time.Now(), Wait: task.Wait, fetcher: f}
 	a.settlement = rdb.Settlement{Queue: a.Queue, ID: task.ID, Token: a.Token}
@@ -52,8 +56,41 @@ func (f *Fetcher) newAttempt(in *fetch, task rdb.Fetched, sent int64) (*Attempt,
 		a.decide()
 		return a, err
 	}
+	if hasExpired(msg, a.Started) {
+		f.expire(a, msg)
+		return a, ErrExpired
+	}
 	a.prepare(msg)
 	return a, nil
+}
+
+// hasExpired reports whether no attempt may start at this time.
+func hasExpired(msg *wire.TaskMessage, now time.Time) bool {
+	expires := msg.Expires()
+	return expires != 0 && now.Unix() >= expires
+}
+
+// expiredText precedes the last error of a task that expired after a failed attempt.
+const expiredText = "task expired; last error: "
+
+// expire decides the outcome of a task that has expired. It is deleted, or archived if an attempt
+// has failed.
+func (f *Fetcher) expire(a *Attempt, msg *wire.TaskMessage) {
+	a.Message, a.Retried = msg, msg.Retried
+	a.settlement.Lock = msg.UniqueKey
+	a.decide()
+	if msg.Retried == 0 && msg.LastFailedAt == 0 {
+		a.settlement.Outcome = rdb.Expire
+		return
+	}
+	if f.cfg.OnError != nil {
+		f.cfg.Prepare(a)
+		f.notifyError(a, ErrExpired)
+	}
+	a.settlement.Outcome = rdb.Archive
+	msg.LastErr = expiredText + strings.TrimPrefix(msg.LastErr, expiredText)
+	msg.LastFailedAt = time.Now().Unix()
+	f.encode(a)
 }
 
 // prepare completes an attempt for a task.

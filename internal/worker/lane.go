@@ -251,7 +251,7 @@ func (l *lane) applyFetch(f *fetch, e *effects, now time.Time) {
 			l.cfg.Log.Error("dropped an ID without a pending task", "queue", c.Queue, "task", id)
 		})
 	}
-	for _, a := range f.unreadable {
+	for _, a := range f.decided {
 		l.register(a)
 		l.finished = append(l.finished, a)
 	}

@@ -308,7 +308,7 @@ func (m *memory) settle(q *memQueue, s *rdb.Settlement) script.Code {
 		}
 	}
 	switch s.Outcome {
-	case rdb.Done, rdb.Revoke, rdb.Discard:
+	case rdb.Done, rdb.Revoke, rdb.Expire, rdb.Discard:
 		task.state = "done"
 	case rdb.Complete:
 		task.state = "completed"

@@ -33,10 +33,10 @@ type RoundTrip struct {
 
 // fetch is a fetch of a round trip.
 type fetch struct {
-	call       rdb.Fetch
-	woken      bool       // a marker of the queue was popped before
-	tasks      []*Attempt // of the reply
-	unreadable []*Attempt // archived, because their messages cannot be decoded
+	call    rdb.Fetch
+	woken   bool       // a marker of the queue was popped before
+	tasks   []*Attempt // of the reply
+	decided []*Attempt // that do not run: expired, or with messages that cannot be decoded
 }
 
 func (f *Fetcher) newRoundTrip() *RoundTrip {
