@@ -31,7 +31,8 @@ type row struct {
 
 // newRow validates a task and returns its row.
 func newRow(task *asynq.Task, opts []asynq.Option, now time.Time) (*row, error) {
-	if err := validate(task, opts...); err != nil {
+	// The relay adds a key, which some options exclude.
+	if err := validate(task, append([]asynq.Option{asynq.IdempotencyKey("outbox", time.Hour)}, opts...)...); err != nil {
 		return nil, err
 	}
 	if strings.ContainsRune(task.Type(), 0) {
