@@ -36,9 +36,21 @@ type ServerInfo struct {
 	Queues         map[string]int
 	StrictPriority bool
 
+	// Patterns are the patterns of the server's ServeMux: a type is handled if it begins with one.
+	// Nil means that the types are unknown, as those of workers, of servers whose Handler is
+	// neither a ServeMux nor has a method Patterns() []string, of servers with more than 1,000
+	// patterns, and of other libraries. See Handles.
+	Patterns []string
+
 	Started       time.Time     // when the server started
 	Status        string        // "active", or "stopped" after Server.Stop and during a shutdown
 	ActiveWorkers []*WorkerInfo // active tasks, oldest first
+}
+
+// Handles reports whether the server handles tasks of a type. It is true if the types that the
+// server handles are unknown (see Patterns), and false for a nil ServerInfo.
+func (s *ServerInfo) Handles(typename string) bool {
+	return s != nil && (s.Patterns == nil || wire.MatchesPattern(s.Patterns, typename))
 }
 
 // WorkerInfo is the state of an active task as its server publishes it.
@@ -64,6 +76,7 @@ func (i *Inspector) Servers() ([]*ServerInfo, error) {
 		info := &ServerInfo{
 			ID: s.ServerID, Host: s.Host, PID: s.PID, Worker: s.Poller.Name, LastPoll: s.Poller.LastPoll, Concurrency: s.Concurrency,
 			Queues: s.Queues, StrictPriority: s.StrictPriority, Started: s.StartTime, Status: s.Status,
+			Patterns: s.Patterns,
 		}
 		if same := pollers[info.Worker]; same != nil {
 			same.merge(info)

@@ -129,6 +129,7 @@ func inspectorCalls(i *asynq.Inspector, ctx context.Context) map[string]func() e
 		"RescheduleTask":             func() error { return i.RescheduleTask(ctx, q, id, time.Now()) },
 		"RunSchedulerEntry":          func() error { return testenv.ErrorOf(i.RunSchedulerEntry(ctx, "e")) },
 		"SchedulerEntries":           func() error { return testenv.ErrorOf(v.SchedulerEntries()) },
+		"UnhandledTypes":             func() error { return testenv.ErrorOf(i.UnhandledTypes(ctx)) },
 		"Servers":                    func() error { return testenv.ErrorOf(v.Servers()) },
 		"UpdateTaskPayload":          func() error { return v.UpdateTaskPayload(q, id, nil) },
 		"CompareAndSwapTaskPayload":  func() error { return i.CompareAndSwapTaskPayload(ctx, q, id, nil, nil) },

@@ -126,6 +126,19 @@ func (mux *ServeMux) Handler(t *Task) (h Handler, pattern string) {
 	return r.handler, r.pattern
 }
 
+// Patterns returns the registered patterns, sorted. It is empty, but not nil, if there are none. A
+// Server publishes them, see ServerInfo.Patterns.
+func (mux *ServeMux) Patterns() []string {
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	patterns := make([]string, 0, len(mux.handlers))
+	for pattern := range mux.handlers {
+		patterns = append(patterns, pattern)
+	}
+	slices.Sort(patterns)
+	return patterns
+}
+
 // ProcessTask calls the handler that Handler returns for task.
 func (mux *ServeMux) ProcessTask(ctx context.Context, task *Task) error {
 	h, _ := mux.Handler(task)

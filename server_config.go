@@ -131,7 +131,7 @@ type Config struct {
 	// and ErrorHandler is not called. It is fetched again after 5 seconds, and then after growing
 	// delays of up to a minute, by any server. When UnhandledFor has passed since the first server
 	// returned it, it is archived with ErrHandlerNotFound. The servers log one warning per type and
-	// minute.
+	// minute. See also ServerInfo.Handles.
 	//
 	// In an Ordered queue, a returned task blocks the tasks behind it. By default, UnhandledFor is
 	// zero: a missing handler is an error like any other, and uses up attempts.

@@ -72,7 +72,7 @@ func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 	}
 	heartbeater := &loops.Heartbeater{
 		Broker: srv.broker, Interval: heartbeatInterval, Snapshot: func() []loops.Server {
-			return []loops.Server{{Process: srv.process, Info: srv.info(), Running: srv.workerInfos(pool.Running())}}
+			return []loops.Server{{Process: srv.process, Info: srv.info(), Patterns: srv.patterns(), Running: srv.workerInfos(pool.Running())}}
 		},
 	}
 	table = append(table, runner.Loop{Name: "heartbeater", Stage: stagePresence, Tick: heartbeater.Tick})
@@ -196,6 +196,20 @@ func (srv *Server) info() *wire.ServerInfo {
 		Status:         srv.life.State().String(),
 		StartTime:      srv.started,
 	}
+}
+
+// patterns returns the encoded patterns of the types that the server handles; nil if unknown.
+func (srv *Server) patterns() (encoded []byte) {
+	if h, ok := srv.handler.(interface{ Patterns() []string }); ok {
+		callSafely(srv.log, "Patterns", func() {
+			if patterns := h.Patterns(); patterns != nil {
+				if text, ok := wire.EncodePatterns(patterns); ok {
+					encoded = text
+				}
+			}
+		})
+	}
+	return encoded
 }
 
 // workerInfos describes attempts as they are published.

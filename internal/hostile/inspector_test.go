@@ -183,6 +183,12 @@ var hostileInspector = map[string]func(h *hostile){
 	},
 	"Inspector.CancelAndArchive": func(h *hostile) { h.testCancel(h.inspect.CancelAndArchive) },
 	"Inspector.CancelAndDelete":  func(h *hostile) { h.testCancel(h.inspect.CancelAndDelete) },
+	"Inspector.UnhandledTypes": func(h *hostile) {
+		h.wantErr(testenv.ErrorOf(h.inspect.UnhandledTypes(noContext)), nil, "ctx must not be nil")
+		got, err := h.inspect.UnhandledTypes(context.Background(), slices.Concat(unusualNames, blankNames, []string{notUTF8, "}", longName})...)
+		h.noErr(err)
+		h.check(len(got) == 0, "found %v", got)
+	},
 	"Inspector.Servers":          func(h *hostile) { h.noErr(testenv.ErrorOf(h.inspect.Servers())) },
 	"Inspector.SchedulerEntries": func(h *hostile) { h.noErr(testenv.ErrorOf(h.inspect.SchedulerEntries())) },
 	"Inspector.ListSchedulerEnqueueEvents": func(h *hostile) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/asynq-go/asynq"
@@ -166,6 +167,21 @@ var hostileMux = map[string]func(h *hostile){
 		for _, task := range []*asynq.Task{nil, {}, asynq.NewTask(hugeName, nil), asynq.NewTask(notUTF8, nil)} {
 			handler, pattern := mux.Handler(task)
 			h.check(handler != nil && pattern == "", "an empty mux matches %q", pattern)
+		}
+	},
+	"ServeMux.Patterns": func(h *hostile) {
+		mux := new(asynq.ServeMux)
+		h.check(mux.Patterns() != nil && len(mux.Patterns()) == 0, "an empty mux has the patterns %q", mux.Patterns())
+		for _, pattern := range append(unusualNames, hugeName, notUTF8) {
+			mux.Handle(pattern, asynq.NotFoundHandler())
+		}
+		h.check(len(mux.Patterns()) == len(unusualNames)+2, "%d patterns", len(mux.Patterns()))
+	},
+	"ServerInfo.Handles": func(h *hostile) {
+		unknown, nothing := &asynq.ServerInfo{}, &asynq.ServerInfo{Patterns: []string{}}
+		for _, typename := range slices.Concat(unusualNames, blankNames, []string{notUTF8, hugeName}) {
+			exact := &asynq.ServerInfo{Patterns: []string{typename + "x", typename}}
+			h.check(unknown.Handles(typename) && !nothing.Handles(typename) && exact.Handles(typename), "%.50q", typename)
 		}
 	},
 	"ServeMux.ProcessTask": func(h *hostile) {

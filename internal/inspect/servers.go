@@ -19,7 +19,8 @@ const maxServers = 50
 // Server is a running server, or a worker that polls for tasks.
 type Server struct {
 	*wire.ServerInfo
-	Poller wire.Poller // the zero value for a server
+	Poller   wire.Poller // the zero value for a server
+	Patterns []string    // of the types that it handles; nil: unknown
 }
 
 // Servers returns the running servers, and their active tasks by server ID. It skips records that
@@ -31,14 +32,14 @@ func (b *Inspector) Servers(ctx context.Context) ([]Server, map[string][]*wire.W
 	}
 	var servers []Server
 	read := func(pipe redis.Pipeliner, key string) *redis.SliceCmd {
-		return pipe.MGet(ctx, key, wire.ServerPoller(key))
+		return pipe.MGet(ctx, key, wire.ServerPoller(key), wire.ServerPatterns(key))
 	}
 	for _, cmd := range pipelined(ctx, b.Client(), maxServers, keys, read) {
 		values, err := cmd.Result()
 		if script.IgnoreRefused(err) != nil {
 			return nil, nil, fmt.Errorf("inspect: listing servers: %w", err)
 		}
-		if err != nil || len(values) != 2 {
+		if err != nil || len(values) != 3 {
 			continue
 		}
 		encoded, ok := values[0].(string)
@@ -49,6 +50,9 @@ func (b *Inspector) Servers(ctx context.Context) ([]Server, map[string][]*wire.W
 			server := Server{ServerInfo: s}
 			if text, ok := values[1].(string); ok {
 				server.Poller, _ = wire.ParsePoller(text)
+			}
+			if text, ok := values[2].(string); ok {
+				server.Patterns, _ = wire.DecodePatterns(text)
 			}
 			servers = append(servers, server)
 		}

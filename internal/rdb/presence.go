@@ -19,8 +19,11 @@ const presenceTTL = 10 * time.Second
 // Presence is the state that a server publishes.
 type Presence struct {
 	Process wire.Process
-	Info    []byte            // encoded ServerInfo
-	Poller  *wire.Poller      // the worker that the ServerInfo describes; nil for a server
+	Info    []byte       // encoded ServerInfo
+	Poller  *wire.Poller // the worker that the ServerInfo describes; nil for a server
+
+	Patterns []byte // of the types that it handles, encoded; nil: unknown
+
 	Started map[string][]byte // task ID or wire.WorkerField → encoded WorkerInfo, since the last heartbeat
 	Ended   []string          // task IDs or fields
 	Busy    bool              // tasks are running
@@ -64,6 +67,9 @@ func (b *Broker) publishPresence(ctx context.Context, pipe redis.Pipeliner, p *P
 	if p.Poller != nil { // set after the info: without it the info describes a server
 		pipe.Set(ctx, wire.ServerPoller(server), p.Poller.Encode(), presenceTTL)
 	}
+	if p.Patterns != nil {
+		pipe.Set(ctx, wire.ServerPatterns(server), p.Patterns, presenceTTL)
+	}
 	pipe.ZAdd(ctx, ns.Servers(), redis.Z{Score: expiry, Member: server})
 	switch {
 	case p.Replace:
@@ -105,7 +111,7 @@ func (b *Broker) Withdraw(ctx context.Context, processes ...wire.Process) error 
 				server, workers := ns.Server(p), ns.ServerWorkers(p)
 				pipe.ZRem(ctx, ns.Servers(), server)
 				pipe.ZRem(ctx, ns.Workers(), workers)
-				pipe.Del(ctx, server, wire.ServerPoller(server))
+				pipe.Del(ctx, server, wire.ServerPoller(server), wire.ServerPatterns(server))
 				pipe.Del(ctx, workers)
 			}
 			return nil

@@ -44,6 +44,11 @@ func (n Namespace) Server(p Process) string { return string(n) + ":servers:{" + 
 // ServerInfo that stands for a worker that polls for tasks. An extension; it has a TTL.
 func ServerPoller(server string) string { return server + ":poller" }
 
+// ServerPatterns is the key of a STRING in the slot of a key of Server: the patterns of the types
+// that the server handles, see EncodePatterns. It does not exist if the server does not know them.
+// An extension; it has a TTL.
+func ServerPatterns(server string) string { return server + ":patterns" }
+
 // ServerWorkers is the key of the HASH of a server's WorkerInfo by task ID. If tasks of several
 // queues have the same ID, see WorkerField.
 func (n Namespace) ServerWorkers(p Process) string {

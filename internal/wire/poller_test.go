@@ -22,6 +22,14 @@ func TestPoller(t *testing.T) {
 	}
 }
 
+func TestServerPatternsKey(t *testing.T) {
+	t.Parallel()
+	server := wire.DefaultNamespace.Server(wire.Process{Host: "web-1", PID: 42, ID: "1b4e"})
+	if got := wire.ServerPatterns(server); got != "asynq:servers:{web-1:42:1b4e}:patterns" || slot(got) != slot(server) {
+		t.Errorf("the key is %s", got)
+	}
+}
+
 func TestServerPoller(t *testing.T) {
 	t.Parallel()
 	server := wire.DefaultNamespace.Server(wire.Process{Host: "web-1", PID: 42, ID: "1b4e:77"})
