@@ -45,6 +45,24 @@ func newAttemptInfo(a wire.Attempt) AttemptInfo {
 	}
 }
 
+// encodeAttempts returns the log of the last of the attempts.
+func encodeAttempts(attempts []AttemptInfo) []byte {
+	attempts = attempts[max(0, len(attempts)-maxAttemptLog):]
+	log := make([]wire.Attempt, len(attempts))
+	for i, a := range attempts {
+		log[i] = wire.Attempt{Started: wireMilli(a.Started), Ended: wireMilli(a.Ended), Kind: string(a.Kind), Err: a.Err, Server: a.Server}
+	}
+	return wire.EncodeAttempts(log)
+}
+
+// wireMilli is the inverse of unixMilli.
+func wireMilli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
 // unixMilli converts a time in Unix milliseconds, where 0 means none.
 func unixMilli(ms int64) time.Time {
 	if ms == 0 {

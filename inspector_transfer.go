@@ -36,6 +36,7 @@ type TaskRecord struct {
 	Retention         time.Duration
 	CompletedAt       time.Time
 	Result            []byte
+	Attempts          []AttemptInfo // an import keeps at most 100; Progress is not exported
 
 	// At is when a scheduled task or a task in retry runs, when a pending, archived or aggregating
 	// task entered its state, and when a completed task expires. It is zero for an active task, and
@@ -114,6 +115,9 @@ func newTaskRecord(t *inspect.StoredTask, keys wire.Queue) *TaskRecord {
 	} else if s, err := strconv.ParseFloat(t.Score, 64); err == nil && s > -1e11 && s < 1e11 {
 		whole := int64(s)
 		r.At = time.Unix(whole, int64(math.Round((s-float64(whole))*1e6))*1e3)
+	}
+	for _, a := range wire.DecodeAttempts(t.Log) {
+		r.Attempts = append(r.Attempts, newAttemptInfo(a))
 	}
 	msg, err := wire.DecodeTaskMessage(t.Message)
 	if err != nil {
@@ -245,6 +249,9 @@ func (r *TaskRecord) stored(keys wire.Queue) (*inspect.StoredTask, error) {
 		return fail("there is no such state")
 	}
 	t := &inspect.StoredTask{ID: r.ID, State: wire.State(r.State), Group: r.Group, Result: bytes.Clone(r.Result), LockedUntil: r.LockedUntil}
+	if len(r.Attempts) > 0 {
+		t.Log = encodeAttempts(r.Attempts)
+	}
 	if r.UniqueKey != "" {
 		t.UniqueKey = keys.UniquePrefix() + r.UniqueKey
 	}

@@ -116,10 +116,11 @@ func (b *Inspector) ImportTasks(
 		}
 		n, bytes := 0, 0
 		for n < len(left) && n < importBatch && (n == 0 || bytes < importBatchBytes) {
-			bytes += len(tasks[left[n]].Message) + len(tasks[left[n]].Result)
+			t := tasks[left[n]]
+			bytes += len(t.Message) + len(t.Result) + len(t.Log)
 			n++
 		}
-		c := script.NewCall(importTasksScript, 9+4+10*n).
+		c := script.NewCall(importTasksScript, 9+4+11*n).
 			Key(q.Pending, q.Scheduled, q.Retry, q.Archived, q.Completed, q.Groups, q.GroupsDue, q.Marker, q.Keys.Import(name))
 		for _, i := range left[:n] {
 			c.Key(q.Keys.Task(tasks[i].ID))
@@ -134,7 +135,7 @@ func (b *Inspector) ImportTasks(
 			if !t.LockedUntil.IsZero() {
 				till = t.LockedUntil.UnixMilli()
 			}
-			c.Arg(numbers[i], t.ID, t.State.String(), t.Message, score, t.Result, t.Group, q.Lock(t.UniqueKey), till)
+			c.Arg(numbers[i], t.ID, t.State.String(), t.Message, score, t.Result, t.Log, t.Group, q.Lock(t.UniqueKey), till)
 		}
 		c.Late = true // so that the caller knows what was imported
 		b.Run(ctx, c)

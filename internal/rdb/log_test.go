@@ -118,7 +118,7 @@ func TestSettleWritesLogsOfMany(t *testing.T) {
 			want := make([]any, 3) // log, progress, result
 			switch i % 4 {
 			case 0:
-				want[0] = string(logged(5, i).Attempt) + "\n"
+				want[0] = string(logged(5, i).Attempt)
 			case 1:
 				want[1] = id
 			case 2:

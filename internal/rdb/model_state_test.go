@@ -290,11 +290,11 @@ func (t *modelTask) extra(e *rdb.Extra) {
 		return
 	}
 	if e.Attempt != nil {
-		entries := strings.SplitAfterN(string(e.Attempt)+"\n"+t.log, "\n", e.LogSize+1)
-		t.log = strings.Join(entries[:min(len(entries), e.LogSize)], "")
-		if len(entries) > e.LogSize {
-			t.log = strings.TrimSuffix(t.log, "\n")
+		entries := strings.Split(string(e.Attempt)+"\n"+t.log, "\n")
+		if t.log == "" {
+			entries = entries[:1]
 		}
+		t.log = strings.Join(entries[:min(len(entries), e.LogSize)], "\n")
 	}
 	if e.Progress != nil {
 		t.progress = string(e.Progress)

@@ -32,12 +32,13 @@ const (
 const (
 	MaxAttemptErr    = 1 << 10 // of an error as JSON
 	maxAttemptServer = 256
+	maxAttemptKind   = 64
 )
 
-// Encode returns the entry as one line, without the line break. It truncates the server, and the
-// error so that its JSON has at most MaxAttemptErr bytes.
+// Encode returns the entry as one line, without the line break. It truncates the texts, the error
+// so that its JSON has at most MaxAttemptErr bytes.
 func (a Attempt) Encode() []byte {
-	a.Server = Truncate(a.Server, maxAttemptServer)
+	a.Server, a.Kind = Truncate(a.Server, maxAttemptServer), Truncate(a.Kind, maxAttemptKind)
 	a.Err = Truncate(a.Err, MaxAttemptErr)
 	for over := len(encodeJSON(a.Err)) - MaxAttemptErr; over > 0; over = len(encodeJSON(a.Err)) - MaxAttemptErr {
 		a.Err = Truncate(a.Err, len(a.Err)-(over+5)/6) // a byte has at most six bytes in JSON

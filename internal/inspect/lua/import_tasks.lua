@@ -15,8 +15,8 @@
 -- ARGV[3]    1 to replace tasks with the same ID
 -- ARGV[4]    TTL of the marks in seconds
 -- ARGV[5..]  for each task: number within the import, id, state, msg, score (pending:
---            pending_since), result, group, unique_key, unix milliseconds when its lock expires or
---            0
+--            pending_since), result, log, group, unique_key, unix milliseconds when its lock
+--            expires or 0
 -- RETURN     for each task: OK, ALREADY (this import has created it before), CONFLICT, DUPLICATE,
 --            ACTIVE, STAGED, LATER or BROKEN
 -- BOUND      250 tasks
@@ -43,9 +43,9 @@ for k = 10, #KEYS do
   local task = KEYS[k]
   local t = {
     task = task, number = ARGV[a], id = ARGV[a + 1], state = ARGV[a + 2], msg = ARGV[a + 3], score = ARGV[a + 4],
-    result = ARGV[a + 5], group = ARGV[a + 6], lock = ARGV[a + 7], till = ARGV[a + 8],
+    result = ARGV[a + 5], log = ARGV[a + 6], group = ARGV[a + 7], lock = ARGV[a + 8], till = ARGV[a + 9],
   }
-  a = a + 9
+  a = a + 10
   t.locked = tonumber(t.till) > now * 1000 + math.floor(us / 1000)
   local code, at, old = OK, nil, nil
   if redis.call("GETBIT", KEYS[9], t.number) == 1 then
@@ -94,6 +94,9 @@ for _, t in ipairs(new) do
   create(t.task, t.id, t.msg, t.state)
   if t.result ~= "" then
     redis.call("HSET", t.task, "result", t.result)
+  end
+  if t.log ~= "" then
+    redis.call("HSET", t.task, "log", t.log)
   end
   if t.group ~= "" then
     redis.call("HSET", t.task, "group", t.group)

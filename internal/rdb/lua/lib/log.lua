@@ -2,7 +2,10 @@
 -- number of entries, a space, and the entry. Each entry is a line.
 local function prepend(log, value)
   local gap, at = string.find(value, " ", 1, true), 0
-  local all = string.sub(value, gap + 1) .. "\n" .. (log or "")
+  local all = string.sub(value, gap + 1)
+  if log and log ~= "" then
+    all = all .. "\n" .. log
+  end
   for _ = 1, tonumber(string.sub(value, 1, gap - 1)) do
     at = string.find(all, "\n", at + 1, true)
     if not at then

@@ -243,7 +243,7 @@ func (s *site) serve(handler func(context.Context, *asynq.Task) error) {
 	srv := asynq.NewServer(s.opt, asynq.Config{
 		Concurrency: 10, Queues: map[string]int{"default": 1, "mail": 1},
 		Logger:         asynq.NewSlogLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
-		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour },
+		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour }, AttemptLog: 5,
 	})
 	if err := srv.Start(asynq.HandlerFunc(handler)); err != nil {
 		s.t.Fatal(err)

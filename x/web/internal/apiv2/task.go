@@ -39,7 +39,25 @@ type Task struct {
 	ExpiresAt          *time.Time        `json:"expires_at" doc:"The time at which a completed task is deleted."`
 	Result             *Value            `json:"result" doc:"null if there is no result, or if payload=none."`
 	Orphaned           bool              `json:"orphaned" doc:"The task is active, but its lease has expired."`
+	Attempts           []Attempt         `json:"attempts" doc:"The last failed attempts, oldest first, if servers keep them (Config.AttemptLog). Empty in lists."`
+	Progress           *Progress         `json:"progress" doc:"What the handler reported last. null: nothing, or in lists."`
 	Worker             *Worker           `json:"worker" doc:"The worker of an active task, from the last heartbeat of its server. null: unknown."`
+}
+
+// Attempt is a failed attempt.
+type Attempt struct {
+	Started *time.Time `json:"started" doc:"null if the server crashed."`
+	Ended   *time.Time `json:"ended"`
+	Kind    string     `json:"kind" doc:"failed, panicked, timed_out, canceled, stuck, lease_expired; later versions may add others."`
+	Server  string     `json:"server" doc:"host:pid of the server, or the name of the worker. Empty if the server crashed."`
+	Error   string     `json:"error" doc:"At most 1 kB."`
+}
+
+// Progress is the progress of a task.
+type Progress struct {
+	Fraction float64   `json:"fraction" doc:"From 0 to 1."`
+	Note     string    `json:"note"`
+	At       time.Time `json:"at"`
 }
 
 const (
@@ -77,6 +95,13 @@ func (c *call) newTask(t *asynq.TaskInfo, listed bool) *Task {
 	}
 	if t.State == asynq.TaskStateCompleted && !t.CompletedAt.IsZero() {
 		out.ExpiresAt = timeOf(t.CompletedAt.Add(t.Retention))
+	}
+	out.Attempts = make([]Attempt, len(t.Attempts))
+	for i, a := range t.Attempts {
+		out.Attempts[i] = Attempt{timeOf(a.Started), timeOf(a.Ended), string(a.Kind), a.Server, a.Err}
+	}
+	if p := t.Progress; p != nil {
+		out.Progress = &Progress{p.Fraction, p.Note, p.At.UTC()}
 	}
 	if listed {
 		out.LastError, out.LastErrorTruncated = cutText(t.LastErr, maxListedError)

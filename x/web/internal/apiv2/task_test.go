@@ -45,6 +45,27 @@ func TestTaskIsShown(t *testing.T) {
 	s.want(400, "GET", taskURL("m/q", id)+"?payload_limit=-1", "")
 }
 
+func TestTaskShowsAttemptsAndProgress(t *testing.T) {
+	s := newSite(t, nil)
+	s.serve(func(ctx context.Context, _ *asynq.Task) error {
+		if err := asynq.SetProgress(ctx, 0.25, "1 of 4"); err != nil {
+			t.Error(err)
+		}
+		return errors.New("failed")
+	})
+	s.enqueue("email", "", asynq.TaskID("x"))
+	var task Task
+	for task.State != "retry" {
+		s.want(200, "GET", taskURL("default", "x"), "").into(&task)
+	}
+	if a := task.Attempts; len(a) != 1 || a[0].Kind != "failed" || a[0].Error != "failed" || a[0].Server == "" || a[0].Ended.Before(*a[0].Started) {
+		t.Errorf("attempts: %+v", a)
+	}
+	if p := task.Progress; p == nil || p.Fraction != 0.25 || p.Note != "1 of 4" || p.At.IsZero() {
+		t.Errorf("progress: %+v", p)
+	}
+}
+
 func TestPayloads(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

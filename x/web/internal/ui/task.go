@@ -28,6 +28,7 @@ type taskBody struct {
 	Stack    []show.Token
 	Headers  []field
 	Times    []moment
+	Attempts []attempt
 	Can      map[string]bool // the possible changes
 	Original bool            // the payload may be edited and cloned: it is not redacted and fits in a form
 	Back     string
@@ -40,6 +41,31 @@ type moment struct {
 	State string // the color
 	Ahead bool
 }
+
+// attempt is a failed attempt.
+type attempt struct {
+	asynq.AttemptInfo
+	Kind  string // in words
+	Error string // the first line
+	Text  []show.Token
+}
+
+// attemptsOf returns the failed attempts, the newest first.
+func attemptsOf(t *asynq.TaskInfo) []attempt {
+	all := make([]attempt, 0, len(t.Attempts))
+	for _, a := range slices.Backward(t.Attempts) {
+		first, rest, _ := strings.Cut(strings.TrimSpace(a.Err), "\n")
+		shown := attempt{AttemptInfo: a, Kind: strings.ReplaceAll(string(a.Kind), "_", " "), Error: show.Clip(first, 200)}
+		if rest != "" || len(first) > 200 {
+			shown.Text, _ = show.VisibleTokens([]byte(a.Err), allBytes)
+		}
+		all = append(all, shown)
+	}
+	return all
+}
+
+// Percent returns the progress of the task in percent, rounded down.
+func (b *taskBody) Percent() int { return int(100 * b.Progress.Fraction) }
 
 // bytesView is a payload or a result in one of its forms.
 type bytesView struct {
@@ -163,7 +189,7 @@ func (u *UI) task(r *http.Request) (*view, error) {
 	if rest != "" || len(first) > 600 {
 		body.Stack, _ = show.VisibleTokens([]byte(t.LastErr), allBytes)
 	}
-	body.Times = moments(body, u.now())
+	body.Times, body.Attempts = moments(body, u.now()), attemptsOf(t)
 	body.Can = u.canDo(r, body)
 	body.Back, _ = u.link("/tasks", "queue", t.Queue, "state", body.State)
 	return &view{

@@ -150,6 +150,9 @@ func TestActiveTask(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan struct{})
 	srv := asynq.NewServer(s.opt, asynq.Config{Concurrency: 1, Logger: asynq.NewSlogLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))})
 	if err := srv.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
+		if err := asynq.SetProgress(ctx, 0.456, "456 of <1000>"); err != nil {
+			t.Error(err)
+		}
 		close(began)
 		<-ctx.Done()
 		close(ended)
@@ -164,6 +167,12 @@ func TestActiveTask(t *testing.T) {
 	for _, button := range a.all("button", "name", "do") {
 		if v := attr(button, "value"); !strings.HasPrefix(v, "cancel") {
 			t.Errorf("an active task can be %s", v)
+		}
+	}
+	progress := func() string { return s.get("/task?queue=default&id=x").text("section", "aria-labelledby", "progress") }
+	for wait := time.Now().Add(time.Minute); !strings.Contains(progress(), "45% 456 of <1000>"); time.Sleep(time.Millisecond) {
+		if time.Now().After(wait) {
+			t.Fatalf("progress: %s", progress())
 		}
 	}
 	if a := s.get("/tasks?queue=default&state=active"); len(a.ids()) != 1 {
@@ -291,5 +300,31 @@ func TestEditPayload(t *testing.T) {
 	}
 	if a := s.postForm("/edit", url.Values{"queue": {"default"}, "id": {"x"}, "payload": {"1"}, "encoding": {"json"}}); a.status != 422 {
 		t.Errorf("of a pending task: %d", a.status)
+	}
+}
+
+func TestTaskShowsFailedAttempts(t *testing.T) {
+	s := newSite(t)
+	dead := archivedTask("a", "the last")
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	dead.Attempts = []asynq.AttemptInfo{
+		{Ended: at, Kind: asynq.AttemptLeaseExpired, Err: "the first"},
+		{Started: at, Ended: at.Add(1500 * time.Millisecond), Kind: asynq.AttemptPanicked, Server: "host<1>:2", Err: "panic: <no>\ngoroutine 1:"},
+	}
+	s.put("default", dead)
+	s.look()
+	a := s.get("/task", "queue", "default", "id", dead.ID)
+	text := a.text("section", "aria-labelledby", "attempts")
+	second, first := strings.Index(text, "panic: <no>"), strings.Index(text, "the first")
+	if second < 0 || first < second {
+		t.Errorf("the newest is not first: %s", text)
+	}
+	for _, want := range []string{"panicked", "after 1.5s on host<1>:2", "2026-01-02 03:04:06", "goroutine 1:", "lease expired", "start unknown"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing: %s", want, text)
+		}
+	}
+	if got := s.get("/task", "queue", "default", "id", dead.ID); len(got.all("section", "aria-labelledby", "progress")) != 0 {
+		t.Error("a task without progress shows some")
 	}
 }

@@ -62,6 +62,7 @@ type exportTask struct {
 	ResultBase64     *string           `json:"result_base64,omitempty"`
 	UniqueKey        string            `json:"unique_key,omitempty"`
 	LockedUntil      *time.Time        `json:"locked_until,omitempty"`
+	Attempts         []attemptRow      `json:"attempts,omitempty"`
 	Unreadable       *string           `json:"unreadable_base64,omitempty"`
 }
 
@@ -71,6 +72,9 @@ func newExportTask(r *asynq.TaskRecord, n int64) *exportTask {
 		MaxRetry: r.MaxRetry, Retried: r.Retried, ErrorMessage: r.LastErr, LastFailedAt: moment(r.LastFailedAt),
 		TimeoutSeconds: int64(r.Timeout / time.Second), Deadline: moment(r.Deadline), RetentionSeconds: int64(r.Retention / time.Second),
 		CompletedAt: moment(r.CompletedAt), UniqueKey: r.UniqueKey, LockedUntil: moment(r.LockedUntil),
+	}
+	for _, a := range r.Attempts {
+		t.Attempts = append(t.Attempts, newAttemptRow(a))
 	}
 	t.Payload, t.PayloadBase64 = exportBytes(r.Payload)
 	t.Result, t.ResultBase64 = exportBytes(r.Result)
@@ -123,6 +127,9 @@ func (t *exportTask) record() (*asynq.TaskRecord, error) {
 		Timeout: time.Duration(t.TimeoutSeconds) * time.Second, Deadline: instant(t.Deadline),
 		Retention: time.Duration(t.RetentionSeconds) * time.Second, CompletedAt: instant(t.CompletedAt),
 		UniqueKey: t.UniqueKey, LockedUntil: instant(t.LockedUntil),
+	}
+	for _, a := range t.Attempts {
+		r.Attempts = append(r.Attempts, a.info())
 	}
 	var err error
 	if r.Payload, err = importBytes("payload", t.Payload, t.PayloadBase64); err != nil {

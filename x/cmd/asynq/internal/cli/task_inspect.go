@@ -49,7 +49,10 @@ func newTaskInspect(a *app) *cobra.Command {
 				if raw {
 					return a.writeRaw(t.Payload)
 				}
-				row := &inspectRow{taskRow: newTaskRow(t)}
+				row := &inspectRow{taskRow: newTaskRow(t), Attempts: []attemptRow{}, Progress: newProgressRow(t.Progress)}
+				for _, attempt := range t.Attempts {
+					row.Attempts = append(row.Attempts, newAttemptRow(attempt))
+				}
 				if t.State == asynq.TaskStateActive {
 					all, err := workers()
 					if err != nil {
@@ -84,7 +87,9 @@ func (a *app) writeRaw(payload []byte) error {
 type inspectRow struct {
 	*taskRow
 
-	Worker *taskWorker `json:"worker"` // null unless the task is active and its server has reported it
+	Worker   *taskWorker  `json:"worker"`   // null unless the task is active and its server has reported it
+	Attempts []attemptRow `json:"attempts"` // that failed, oldest first; empty unless servers keep them
+	Progress *progressRow `json:"progress"` // null unless its handler has reported some
 }
 
 // taskWorker is the server that runs a task, with its current attempt.
@@ -157,6 +162,7 @@ func (r *inspectRow) write(w io.Writer, format string) error {
 	case t.State == asynq.TaskStateActive && !t.IsOrphaned:
 		line("Server", "not reported yet: servers report their active tasks every few seconds")
 	}
+	line("Progress", progressText(t.Progress))
 	line("Group", t.Group)
 	line("Retried", fmt.Sprintf("%d of %d", t.Retried, t.MaxRetry))
 	if r.NextProcessAt != nil {
@@ -173,6 +179,7 @@ func (r *inspectRow) write(w io.Writer, format string) error {
 			fmt.Fprintf(&b, "  %s: %s\n", out.Clean(name), out.Clean(t.Headers[name]))
 		}
 	}
+	writeAttempts(&b, t.Attempts)
 	block("Last error", len(t.LastErr), out.Escape(t.LastErr))
 	block("Payload", len(t.Payload), payload)
 	block("Result", len(t.Result), result)

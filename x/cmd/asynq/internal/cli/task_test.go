@@ -40,8 +40,11 @@ func (w *world) serveMail(ids []string, enqueue func()) {
 		Concurrency: 1, Queues: map[string]int{"mail": 1}, LogLevel: asynq.FatalLevel,
 		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour },
 	})
-	err := srv.Start(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
+	err := srv.Start(asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		defer func() { ran <- struct{}{} }()
+		if t.Type() == "progress" {
+			return asynq.SetProgress(ctx, 0.25, "1 of 4")
+		}
 		if strings.HasSuffix(t.Type(), "failing") {
 			return errors.New("dial tcp: i/o timed out")
 		}
