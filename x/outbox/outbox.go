@@ -94,8 +94,9 @@ func (b *Outbox) Channel() string { return strings.ToLower(b.outbox()) }
 // committed, and never if tx is rolled back. opts override the options of NewTask.
 //
 // The ID of the task is a new UUID unless TaskID is given. ProcessIn counts from this call. With
-// IdempotencyKey, rows with the same key become one task. Unique and TaskID are checked when a
-// relay enqueues the task: a row that Redis then rejects is a failed row, see Outbox.Failed.
+// IdempotencyKey, rows with the same key become one task, and options that exclude IdempotencyKey
+// are errors. Unique and TaskID are checked when a relay enqueues the task: a row that Redis then
+// rejects is a failed row, see Outbox.Failed.
 //
 // It returns an error if the task or an option is invalid, or the error of the database, after
 // which Postgres accepts no further statements in the transaction.

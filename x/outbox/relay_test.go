@@ -79,8 +79,8 @@ func TestCrashAfterSend(t *testing.T) {
 		if err := crashed.Start(); err != nil {
 			t.Fatal(err)
 		}
-		crashed.Shutdown() // waits for the end of the relay
 		proctest.Eventually(t, "the relay has sent all tasks", func() bool { return len(e.pending()) == n })
+		crashed.Shutdown() // waits for the end of the relay
 		if s := e.stats(); s.Waiting != n || s.Claimed != n {
 			t.Fatalf("after the crash: %+v, want %d claimed rows", s, n)
 		}

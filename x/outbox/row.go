@@ -29,7 +29,7 @@ type row struct {
 	firstSent time.Time // when the first relay may have sent it to Redis
 }
 
-// newRow validates a task and returns its row.
+// newRow returns the row of a task. It returns an error if a relay could not enqueue the row.
 func newRow(task *asynq.Task, opts []asynq.Option, now time.Time) (*row, error) {
 	// The relay adds a key, which some options exclude.
 	if err := validate(task, append([]asynq.Option{asynq.IdempotencyKey("outbox", time.Hour)}, opts...)...); err != nil {
@@ -67,9 +67,11 @@ func newRow(task *asynq.Task, opts []asynq.Option, now time.Time) (*row, error) 
 	if payload == nil {
 		payload = []byte{} // not NULL
 	}
-	return &row{
+	r := &row{
 		id: id.String(), typename: task.Type(), payload: payload, headers: string(headers), options: string(options), createdAt: now,
-	}, nil
+	}
+	_, _, err = r.task(defaultIdempotencyTTL)
+	return r, err
 }
 
 // validate returns an error if a task can never be enqueued.
