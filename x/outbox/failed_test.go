@@ -2,12 +2,16 @@ package outbox_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/outbox"
 )
 
@@ -158,4 +162,56 @@ func TestManyFailedRows(t *testing.T) {
 			t.Errorf("Discard returns %d, %v; want %d", deleted, err, n)
 		}
 	})
+}
+
+// TestRejectedQueue requires that rows of a queue that Redis rejects delay no others, even if they
+// are more than a batch.
+func TestRejectedQueue(t *testing.T) {
+	t.Parallel()
+	proctest.NeedRedis(t)
+	e := newEnv(t, outbox.SQLite)
+	e.useServer()
+	ctx := context.Background()
+	admin := redis.NewClient(&redis.Options{Addr: e.redis.Addr})
+	defer admin.Close()
+	err := admin.Do(ctx, "ACL", "SETUSER", "limited", "on", ">secret", "+@all", "&*", "~asynq:queues", "~asynq:{default}:*").Err()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := e.redis
+	limited.Username, limited.Password = "limited", "secret"
+	e.client = asynq.NewClient(limited)
+	defer e.client.Close()
+
+	const batch, rejected = 5, 7
+	e.inTx(func(tx *sql.Tx) bool {
+		for i := range rejected + 1 {
+			queue := "forbidden"
+			if i == rejected {
+				queue = "default"
+			}
+			if err := e.box.Enqueue(ctx, tx, asynq.NewTask("t", nil), asynq.Queue(queue)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return true
+	})
+	r := e.relay(outbox.WithBatchSize(batch))
+	if _, err := r.RelayBatch(ctx); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("error %v, want that of Redis", err)
+	}
+	if _, err := r.RelayBatch(ctx); err != nil {
+		t.Errorf("a batch with an accepted task: %v", err)
+	}
+	if s := e.stats(); len(e.pending()) != 1 || s.Waiting != rejected || s.Claimed != 0 || s.Failed != 0 {
+		t.Errorf("%d tasks are pending, %+v; want one task, and rows that wait", len(e.pending()), s)
+	}
+	if err := admin.Do(ctx, "ACL", "SETUSER", "limited", "~*").Err(); err != nil {
+		t.Fatal(err)
+	}
+	e.box.SetNow(func() time.Time { return time.Now().Add(2 * time.Second) })
+	e.relayAll(e.relay())
+	if s := e.stats(); s != (outbox.Stats{}) {
+		t.Errorf("after the permission is granted: %+v", s)
+	}
 }
