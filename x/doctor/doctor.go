@@ -125,7 +125,27 @@ func (d *diagnosis) run(ctx context.Context, r asynq.RedisConnOpt, only []string
 	}
 	defer conn.Close()
 	d.conn = script.NewConn(script.Bounded(conn.Client), wire.Namespace(conn.Namespace))
-	return d.check(ctx, only)
+	if err := d.check(ctx, only); err != nil {
+		return err
+	}
+	return d.checkTypesHandled(ctx, asynq.NewInspector(conn.Shared()), only)
+}
+
+// checkTypesHandled reports types of waiting tasks that no running server of their queue handles.
+func (d *diagnosis) checkTypesHandled(ctx context.Context, i *asynq.Inspector, only []string) error {
+	types, err := i.UnhandledTypes(ctx, only...)
+	if err != nil {
+		return err
+	}
+	for _, t := range types {
+		if !d.yield(&Finding{
+			Queue: t.Queue, Key: d.conn.Keys(t.Queue).Pending(), Kind: UnhandledType,
+			Detail: fmt.Sprintf("no running server handles type %q: %d of the first tasks have it", t.Type, t.Tasks),
+		}, nil) {
+			return errStopped
+		}
+	}
+	return nil
 }
 
 // check checks all queues, or those named in only.

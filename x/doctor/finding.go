@@ -58,6 +58,8 @@ func (f *Finding) String() string {
 //	unregistered-queue       a queue with tasks that is not in the set     the name is added to the set of queues
 //	                         of queues
 //	wrong-type               a key of the wrong type                       none: inspect it, and delete or rename it
+//	unhandled-type           waiting tasks of a type that no running       none: start a server that handles it, or delete them
+//	                         server of the queue handles
 type Kind string
 
 // The kinds of findings. The table at Kind explains them.
@@ -76,6 +78,7 @@ const (
 	StaleAggregationSet   Kind = "stale-aggregation-set"
 	UnregisteredQueue     Kind = "unregistered-queue"
 	WrongType             Kind = "wrong-type"
+	UnhandledType         Kind = "unhandled-type"
 )
 
 // sound is the result of a script for a suspect that is not broken.

@@ -71,6 +71,33 @@ func TestDiagnoseFindsNothingWhileServersRun(t *testing.T) {
 	})
 }
 
+// A type that no server of the queue handles is found, and not repaired.
+func TestDiagnoseFindsUnhandledTypes(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		mux := asynq.NewServeMux()
+		mux.HandleFunc("known", func(context.Context, *asynq.Task) error { return nil })
+		srv := asynq.NewServer(env.Opt(), asynq.Config{UnhandledFor: time.Hour, Logger: testenv.DiscardLogger()})
+		if err := srv.Start(mux); err != nil {
+			t.Fatal(err)
+		}
+		env.T.Cleanup(srv.Shutdown)
+		env.Enqueue("unknown")
+		env.AwaitState("unknown", "retry")
+		env.Eventually(func() bool { servers, err := env.Inspector().Servers(); return err == nil && len(servers) == 1 }, "the server")
+		for _, o := range []doctor.Options{{}, {Repair: true}, {Queues: []string{"default"}}} {
+			n := 0
+			for f, err := range doctor.Diagnose(context.Background(), env.Opt(), o) {
+				if n++; err != nil || f.Kind != doctor.UnhandledType || f.Queue != "default" || f.Repaired || !strings.Contains(f.Detail, `"unknown": 1`) {
+					env.T.Errorf("found %v, error %v", f, err)
+				}
+			}
+			if n != 1 {
+				env.T.Errorf("%d findings with %+v, want 1", n, o)
+			}
+		}
+	})
+}
+
 // Repaired tasks run, which no server would have run before.
 func TestDiagnoseRepairs(t *testing.T) {
 	testenv.Each(t, func(env *testenv.Env) {

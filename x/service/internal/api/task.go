@@ -140,9 +140,13 @@ func (a *API) archiveTask(c *Call) error {
 		if _, err := i.GetTaskInfo(queue, id); err != nil {
 			return err
 		}
+		limits, err := i.ArchiveLimits(c.R.Context(), queue)
+		if err != nil {
+			return err
+		}
 		return Problemf(http.StatusConflict, KindArchiveFull,
 			"the archive of queue %q is full: it keeps the newest %d tasks, and archiving another one deletes the oldest. Add ?discard_oldest=true to accept this",
-			queue, asynq.ArchiveMaxTasks)
+			queue, limits.MaxTasks)
 	})
 }
 

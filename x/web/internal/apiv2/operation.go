@@ -185,7 +185,7 @@ func (c *call) startOperation() (any, error) {
 			return nil, err
 		}
 		if discards > 0 {
-			return nil, &bulk.FullError{Queue: spec.Queue, Tasks: n.N, Discards: discards}
+			return nil, &bulk.FullError{Queue: spec.Queue, Tasks: n.N, Discards: discards, Limit: c.api.Bulk.Limit(c.r.Context(), spec.Queue)}
 		}
 	}
 	later := c.r.Clone(context.WithoutCancel(c.r.Context()))

@@ -323,7 +323,7 @@ func (c *call) archiveTask() (any, error) {
 			if _, err := c.find(); err != nil {
 				return nil, err
 			}
-			return nil, &bulk.FullError{Queue: c.queue(), Tasks: 1, Discards: discards}
+			return nil, &bulk.FullError{Queue: c.queue(), Tasks: 1, Discards: discards, Limit: c.api.Bulk.Limit(c.r.Context(), c.queue())}
 		}
 	}
 	return change(access.TaskArchive, (*asynq.Inspector).ArchiveTask)(c)

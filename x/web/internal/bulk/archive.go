@@ -15,11 +15,22 @@ type FullError struct {
 	Queue    string
 	Tasks    int // tasks to archive
 	Discards int // tasks that would be deleted
+	Limit    int // tasks that the archive keeps
 }
 
 func (e *FullError) Error() string {
 	return fmt.Sprintf("archiving %s of queue %q deletes %s, oldest first: the archive of a queue keeps the newest %s",
-		show.Plural(int64(e.Tasks), "task"), e.Queue, show.Plural(int64(e.Discards), "archived task"), show.Number(asynq.ArchiveMaxTasks))
+		show.Plural(int64(e.Tasks), "task"), e.Queue, show.Plural(int64(e.Discards), "archived task"), show.Number(int64(e.Limit)))
+}
+
+// Limit returns the maximum number of tasks in the archive of a queue; the default if it cannot be
+// read.
+func (m *Manager) Limit(ctx context.Context, queue string) int {
+	limits, err := m.cfg.Inspector.ArchiveLimits(ctx, queue)
+	if err != nil {
+		return asynq.ArchiveMaxTasks
+	}
+	return limits.MaxTasks
 }
 
 // Discards returns the number of tasks that are deleted from the archive of a queue when this many
@@ -36,6 +47,7 @@ func (m *Manager) Discards(ctx context.Context, queue string, tasks int) (int, e
 // others archive in the meantime.
 type budget struct {
 	room      int
+	limit     int  // of the archive
 	unlimited bool // the oldest tasks may be deleted
 	left      atomic.Int64
 	over      atomic.Bool // some tasks had no room
@@ -50,7 +62,7 @@ func (m *Manager) budgetOf(ctx context.Context, p *plan) (*budget, error) {
 	if err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
 		return nil, err
 	}
-	b := &budget{room: room, unlimited: p.DiscardOldest}
+	b := &budget{room: room, limit: m.Limit(ctx, p.Queue), unlimited: p.DiscardOldest}
 	b.left.Store(int64(room))
 	return b, nil
 }
@@ -85,5 +97,5 @@ func (b *budget) err() error {
 		return nil
 	}
 	return fmt.Errorf("the archive is full: it keeps the newest %s tasks and had room for %s. The other tasks are unchanged",
-		show.Number(asynq.ArchiveMaxTasks), show.Number(int64(b.room)))
+		show.Number(int64(b.limit)), show.Number(int64(b.room)))
 }

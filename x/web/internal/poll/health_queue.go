@@ -1,9 +1,11 @@
 package poll
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
+	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
@@ -25,6 +27,7 @@ func (j *diagnosis) queue(q Queue) {
 		j.backlog(q, past)
 		j.saturated(q, past)
 	}
+	j.unhandled(q)
 	j.overdue(q)
 	j.orphaned(q)
 	j.failing(q, past)
@@ -64,6 +67,19 @@ func (j *diagnosis) unserved(q Queue) {
 	}
 	text := fmt.Sprintf("Queue %q has %s, but %s", q.Name, count(tasks, "task", "tasks"), why)
 	j.addQueue(severity, "no-worker", q.Name, text, hint)
+}
+
+// unhandled reports types that no server of the queue handles.
+func (j *diagnosis) unhandled(q Queue) {
+	if len(q.Unhandled) == 0 {
+		return
+	}
+	first := q.Unhandled[0]
+	text := fmt.Sprintf("Queue %q: no running server handles type %q; at least %s waiting", q.Name, first.Type, count(first.Tasks, "task is", "tasks are"))
+	if n := len(q.Unhandled) - 1; n > 0 {
+		text += ", and those of " + count(n, "other type", "other types")
+	}
+	j.addQueue(Warning, "unhandled-type", q.Name, text, "Start a server with a handler for the type, or delete the tasks.")
 }
 
 func (j *diagnosis) waiting(q Queue) {
@@ -184,16 +200,16 @@ func (j *diagnosis) failing(q Queue, past *queueMemory) {
 }
 
 func (j *diagnosis) archiving(q Queue, past *queueMemory) {
-	archived := q.Info.Archived
+	archived, limit := q.Info.Archived, cmp.Or(q.Info.Archive.MaxTasks, asynq.ArchiveMaxTasks)
 	switch {
-	case archived >= archiveLimit:
+	case archived >= limit:
 		j.addQueue(Warning, "archive-full", q.Name,
 			fmt.Sprintf("Queue %q: the archive is full (%s); each newly archived task deletes the oldest", q.Name, count(archived, "task", "tasks")),
 			"Run or delete archived tasks.")
-	case archived >= archiveNotice:
+	case float64(archived) >= archiveNotice*float64(limit):
 		j.addQueue(Notice, "archive-nearly-full", q.Name,
 			fmt.Sprintf("Queue %q: the archive has %s; at %s, each newly archived task deletes the oldest",
-				q.Name, count(archived, "task", "tasks"), number(archiveLimit)),
+				q.Name, count(archived, "task", "tasks"), number(limit)),
 			"Run or delete archived tasks.")
 	}
 	then, ok := past.before(j.s.At, leastTrend)

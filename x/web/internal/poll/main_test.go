@@ -28,6 +28,8 @@ type fakeSource struct {
 	polls     int
 	pollTimes []time.Time
 	sampled   [][]string // the queues of each call of Memory
+	checked   [][]string // the queues of each call of Unhandled
+	unhandled []asynq.UnhandledType
 	details   int
 	hang      chan struct{} // calls of Queues block on it
 	ignoring  bool          // and ignore their contexts
@@ -117,6 +119,13 @@ func (f *fakeSource) Entries(context.Context) ([]*asynq.SchedulerEntry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.entries, f.err("entries")
+}
+
+func (f *fakeSource) Unhandled(_ context.Context, queues []string) ([]asynq.UnhandledType, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.checked = append(f.checked, queues)
+	return f.unhandled, f.err("unhandled")
 }
 
 func (f *fakeSource) Nodes(context.Context) ([]NodeInfo, error) {

@@ -281,6 +281,39 @@ func TestMemoryIsSampledRarely(t *testing.T) {
 	})
 }
 
+func TestUnhandledTypesAreCheckedRarely(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.queues["low"], f.queues["idle"] = asynq.QueueInfo{Pending: 1}, asynq.QueueInfo{Archived: 1}
+		f.queues["other"], f.queues["alone"] = asynq.QueueInfo{Retry: 1}, asynq.QueueInfo{Retry: 1}
+		known, unknown := worker(0, "low", "idle", "other"), worker(0, "other")
+		known.Patterns = []string{"fax"}
+		f.servers, f.unhandled = []*asynq.ServerInfo{known, unknown}, []asynq.UnhandledType{{Queue: "low", Type: "mail", Tasks: 1}}
+		p := newPoller(t, Config{Source: f})
+		ch := p.Subscribe(t.Context())
+		for range 3 {
+			<-ch
+		}
+		f.set(func(f *fakeSource) { wantEqual(t, "checks", f.checked, [][]string{{"low"}}) })
+		wantEqual(t, "verdicts", kinds(p.Latest()), []string{"warning no-worker alone", "warning unhandled-type low"})
+		f.set(func(f *fakeSource) { f.parts["unhandled"] = errDown })
+		time.Sleep(unhandledAge)
+		synctest.Wait()
+		wantEqual(t, "verdicts after an error", kinds(p.Latest()), []string{"warning no-worker alone", "warning unhandled-type low"})
+		f.set(func(f *fakeSource) {
+			if len(f.checked) < 2 {
+				t.Error("not checked again")
+			}
+			delete(f.parts, "unhandled")
+			f.queues["low"] = asynq.QueueInfo{}
+		})
+		time.Sleep(unhandledAge)
+		synctest.Wait()
+		wantEqual(t, "verdicts without tasks", kinds(p.Latest()), []string{"warning no-worker alone"})
+	})
+}
+
 func TestRates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

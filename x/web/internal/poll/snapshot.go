@@ -43,6 +43,10 @@ type Queue struct {
 	Info *asynq.QueueInfo // nil if Err is not nil; MemoryUsage is up to about a minute older than the other fields
 	Err  error
 	Rate Rate
+
+	// Unhandled are types of waiting tasks that no running server of the queue handles, the most
+	// frequent first. They are up to about a minute old.
+	Unhandled []asynq.UnhandledType
 }
 
 // Drain returns how long the pending tasks take at the current rate. It is unknown if there are

@@ -23,6 +23,11 @@ const (
 	// reads up to a hundred tasks.
 	memoryAge   = 30 * time.Second
 	memoryBatch = 50
+
+	// unhandledAge is the time between two checks for types that no server handles. unhandledBatch
+	// is the maximum number of queues in a check, each with three calls to Redis.
+	unhandledAge   = 30 * time.Second
+	unhandledBatch = 20
 )
 
 // snapshotter makes snapshots, one after the other. It is not safe for concurrent use.
@@ -32,12 +37,15 @@ type snapshotter struct {
 	log     *slog.Logger
 	history *history
 
-	busy   struct{ queues, memory, servers, entries, nodes atomic.Bool }
+	busy   struct{ queues, memory, servers, entries, unhandled, nodes atomic.Bool }
 	last   *Snapshot
 	meters map[string]*meter
 	memory map[string]memorySample
 	health *memory
 	failed map[string]bool // parts that failed in the last poll
+
+	unhandled   map[string][]asynq.UnhandledType // by queue
+	unhandledAt time.Time                        // of the last check
 }
 
 type memorySample struct {
@@ -59,6 +67,10 @@ type answers struct {
 	servers []*asynq.ServerInfo
 	entries []*asynq.SchedulerEntry
 	nodes   []NodeInfo
+
+	unhandled    []asynq.UnhandledType
+	unhandledOf  []string // the queues that were checked
+	unhandledErr error
 
 	queuesErr, memoryErr, serversErr, entriesErr, nodesErr error
 }
@@ -90,6 +102,7 @@ func (l *snapshotter) snapshot(ctx context.Context) *Snapshot {
 	if a.queuesErr != nil && a.serversErr != nil && a.entriesErr != nil && a.nodesErr != nil {
 		s.Err = a.queuesErr
 	}
+	l.takeUnhandled(began, a)
 	if a.queuesErr == nil {
 		l.takeMemory(began, a)
 		s.Queues = l.takeQueues(a.queues)
@@ -123,6 +136,13 @@ func (l *snapshotter) ask(ctx context.Context) *answers {
 	})
 	wg.Go(func() { a.servers, a.serversErr = ask(ctx, &l.busy.servers, l.source.Servers) })
 	wg.Go(func() { a.entries, a.entriesErr = ask(ctx, &l.busy.entries, l.source.Entries) })
+	if a.unhandledOf = l.toCheck(); len(a.unhandledOf) > 0 {
+		wg.Go(func() {
+			a.unhandled, a.unhandledErr = ask(ctx, &l.busy.unhandled, func(ctx context.Context) ([]asynq.UnhandledType, error) {
+				return l.source.Unhandled(ctx, a.unhandledOf)
+			})
+		})
+	}
 	wg.Go(func() { a.nodes, a.nodesErr = ask(ctx, &l.busy.nodes, l.source.Nodes) })
 	wg.Wait()
 	return a
@@ -178,6 +198,50 @@ func (l *snapshotter) staleMemory(queues []asynq.QueueInfoResult) []string {
 	return stale[:min(len(stale), memoryBatch)]
 }
 
+// toCheck returns the queues that this poll checks for types that no server handles: those with
+// waiting tasks whose servers all publish what they handle. Queues with such types come first.
+func (l *snapshotter) toCheck() []string {
+	if l.now().Sub(l.unhandledAt) < unhandledAge {
+		return nil
+	}
+	unknown, served := make(map[string]bool), make(map[string]bool)
+	for _, server := range l.last.Servers {
+		for queue := range server.Queues {
+			served[queue] = true
+			unknown[queue] = unknown[queue] || server.Patterns == nil
+		}
+	}
+	var known, others []string
+	for _, q := range l.last.Queues {
+		switch {
+		case !waits(q.Info), !served[q.Name], unknown[q.Name]:
+		case len(l.unhandled[q.Name]) > 0:
+			known = append(known, q.Name)
+		default:
+			others = append(others, q.Name)
+		}
+	}
+	all := slices.Concat(known, others)
+	return all[:min(len(all), unhandledBatch)]
+}
+
+// waits reports whether a queue has tasks that run soon. info may be nil.
+func waits(info *asynq.QueueInfo) bool {
+	return info != nil && (info.Pending+info.Retry > 0 || info.ScheduledOverdue > 0)
+}
+
+// takeUnhandled stores the result of a check. After an error, the last one remains.
+func (l *snapshotter) takeUnhandled(at time.Time, a *answers) {
+	if len(a.unhandledOf) == 0 || a.unhandledErr != nil {
+		return
+	}
+	l.unhandledAt = at
+	l.unhandled = make(map[string][]asynq.UnhandledType)
+	for _, t := range a.unhandled {
+		l.unhandled[t.Queue] = append(l.unhandled[t.Queue], t)
+	}
+}
+
 // takeMemory stores samples and removes those of deleted queues.
 func (l *snapshotter) takeMemory(at time.Time, a *answers) {
 	for name, bytes := range a.memory {
@@ -205,6 +269,9 @@ func (l *snapshotter) takeQueues(results []asynq.QueueInfoResult) []Queue {
 	queues := make([]Queue, len(results))
 	for n, r := range results {
 		q := Queue{Name: r.Queue, Info: r.Info, Err: r.Err}
+		if waits(r.Info) {
+			q.Unhandled = l.unhandled[r.Queue]
+		}
 		if r.Err == nil {
 			m := l.meters[r.Queue]
 			if m == nil {

@@ -24,6 +24,10 @@ type Source interface {
 	Servers(ctx context.Context) ([]*asynq.ServerInfo, error)
 	Entries(ctx context.Context) ([]*asynq.SchedulerEntry, error)
 
+	// Unhandled returns the types of waiting tasks of queues that no running server handles. It
+	// reads some hundred tasks of each queue.
+	Unhandled(ctx context.Context, queues []string) ([]asynq.UnhandledType, error)
+
 	// Nodes returns INFO and the number of keys of each master.
 	Nodes(ctx context.Context) ([]NodeInfo, error)
 
@@ -77,6 +81,10 @@ func (s *source) Servers(ctx context.Context) ([]*asynq.ServerInfo, error) {
 
 func (s *source) Entries(ctx context.Context) ([]*asynq.SchedulerEntry, error) {
 	return s.inspector.WithContext(ctx).SchedulerEntries()
+}
+
+func (s *source) Unhandled(ctx context.Context, queues []string) ([]asynq.UnhandledType, error) {
+	return s.inspector.UnhandledTypes(ctx, queues...)
 }
 
 func (s *source) Nodes(ctx context.Context) ([]NodeInfo, error) {

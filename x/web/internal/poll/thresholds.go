@@ -42,10 +42,9 @@ const (
 	// Number of tasks archived within the trend.
 	archivingTasks = 100
 
-	// The archive keeps this many tasks; each further task deletes the oldest. Below that is a
-	// notice.
-	archiveLimit  = 10_000
-	archiveNotice = 9_000
+	// Share of the limit of the archive from which on there is a notice. In a full archive, each
+	// further task deletes the oldest.
+	archiveNotice = 0.9
 
 	// All workers of a queue with pending tasks have been busy for this long.
 	saturatedNotice = 3 * time.Minute

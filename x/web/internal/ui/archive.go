@@ -39,14 +39,39 @@ func accepts(r *http.Request, specs []bulk.Spec) bool {
 }
 
 // warn adds the number of archived tasks to delete to a question, and requires consent.
-func (q *question) warn(discards int) {
+func (q *question) warn(discards int, limit string) {
 	if discards == 0 {
 		return
 	}
 	tasks := show.Plural(int64(discards), "archived task")
-	q.Text = append(q.Text, "The archive of a queue keeps the newest "+show.Number(asynq.ArchiveMaxTasks)+" tasks: "+tasks+" will be deleted, oldest first. This cannot be undone.")
+	q.Text = append(q.Text, "The archive of a queue keeps the newest "+limit+" tasks: "+tasks+" will be deleted, oldest first. This cannot be undone.")
 	q.Check, q.Ticked, q.Harm = "Delete "+tasks, discardField, true
 	q.Fields = slices.DeleteFunc(q.Fields, func(f field) bool { return f.Name == discardField.Name })
+}
+
+// archiveLimits returns the limits of the archives of these queues: "10,000".
+func (u *UI) archiveLimits(ctx context.Context, queues ...string) string {
+	limits := make([]int, 0, len(queues))
+	for _, queue := range queues {
+		limits = append(limits, u.Bulk.Limit(ctx, queue))
+	}
+	if len(limits) == 0 {
+		return show.Number(asynq.ArchiveMaxTasks)
+	}
+	least, most := slices.Min(limits), slices.Max(limits)
+	if least == most {
+		return show.Number(int64(most))
+	}
+	return show.Number(int64(least)) + " to " + show.Number(int64(most))
+}
+
+// queuesOf returns the queues of specs.
+func queuesOf(specs []bulk.Spec) []string {
+	queues := make([]string, len(specs))
+	for n, spec := range specs {
+		queues[n] = spec.Queue
+	}
+	return queues
 }
 
 // discarded returns a sentence with the number of archived tasks that were deleted, or "" for 0.

@@ -135,8 +135,8 @@ func (u *UI) askChange(r *http.Request, c bulkChange, discards int) (*view, erro
 	case bulk.Run:
 		q.Text = append(q.Text, "They become pending and run as soon as a worker is free.")
 	case bulk.Archive:
-		q.Text = append(q.Text, "Archived tasks are kept for 90 days and can be run again.")
-		q.warn(discards)
+		q.Text = append(q.Text, "Archived tasks are kept for a limited time and can be run again.")
+		q.warn(discards, u.archiveLimits(r.Context(), queuesOf(c.Specs)...))
 	case bulk.Delete:
 		q.Text, q.Type, q.Harm = append(q.Text, "This cannot be undone."), "delete", true
 	}

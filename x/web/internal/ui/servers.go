@@ -44,6 +44,7 @@ type serverRow struct {
 	Queues     []weight
 	Longest    *asynq.WorkerInfo // its longest-running task; nil if it has none
 	RunningFor time.Duration     // the age of Longest
+	Handles    string            // the patterns of the types that it handles; empty if unknown
 }
 
 // weight is a queue of a server with its priority, and the resulting percentage of the server's
@@ -134,6 +135,9 @@ func serverRowOf(s *asynq.ServerInfo) serverRow {
 	}
 	if s.Worker != "" {
 		row.Name, row.Worker = s.Worker, true
+	}
+	if s.Patterns != nil {
+		row.Handles = cmp.Or(strings.Join(s.Patterns, ", "), "no types")
 	}
 	if row.Busy > 0 {
 		row.Longest = s.ActiveWorkers[0]

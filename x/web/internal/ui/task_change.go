@@ -69,7 +69,7 @@ func (u *UI) changeTask(w http.ResponseWriter, r *http.Request) (*view, error) {
 		}
 		if discards > 0 {
 			q := question{Title: "Archive task " + show.Clip(id, 80) + "?", Action: "/task", Button: "Archive", Fields: formFields(r.PostForm, "confirm")}
-			q.warn(discards)
+			q.warn(discards, u.archiveLimits(r.Context(), queue))
 			return u.ask(r, q)
 		}
 	}

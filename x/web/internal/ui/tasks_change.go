@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -237,7 +238,7 @@ func (u *UI) askSelected(r *http.Request, kind bulk.Kind, specs []bulk.Spec) (*v
 		if err != nil {
 			return nil, err
 		}
-		q.warn(discards)
+		q.warn(discards, u.archiveLimits(r.Context(), queuesOf(specs)...))
 		return u.ask(r, q)
 	}
 	q.Text = []string{"This cannot be undone."}
@@ -332,12 +333,12 @@ func (u *UI) askAll(r *http.Request, kind bulk.Kind, specs []bulk.Spec) (*view, 
 	case bulk.Delete:
 		q.Text = append(q.Text, "This cannot be undone.")
 	case bulk.Archive:
-		q.Text = append(q.Text, "Archived tasks are kept for 90 days and can be run again.")
+		q.Text = append(q.Text, "Archived tasks are kept for a limited time and can be run again.")
 		discards, err := u.discards(r.Context(), tasks)
 		if err != nil {
 			return nil, err
 		}
-		q.warn(discards)
+		q.warn(discards, u.archiveLimits(r.Context(), slices.Collect(maps.Keys(tasks))...))
 	case bulk.Cancel:
 		q.Text = append(q.Text, "The contexts of their handlers are canceled. A task whose handler returns an error is retried if it has retries left.")
 	case bulk.Run:

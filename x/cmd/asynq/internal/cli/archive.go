@@ -10,8 +10,8 @@ import (
 )
 
 // archiveLimit is the help text about the size of the archive.
-var archiveLimit = fmt.Sprintf(`The archive of a queue keeps the newest %d tasks. If archiving would delete older tasks from
-it, the command changes nothing and fails unless --discard-oldest is given.`, asynq.ArchiveMaxTasks)
+var archiveLimit = fmt.Sprintf(`The archive of a queue keeps the newest tasks, %d unless its servers configure another limit. If
+archiving would delete older tasks from it, the command changes nothing and fails unless --discard-oldest is given.`, asynq.ArchiveMaxTasks)
 
 func addDiscard(cmd *cobra.Command) {
 	cmd.Flags().Bool("discard-oldest", false, "allow deleting the oldest tasks of a full archive")
@@ -46,6 +46,25 @@ func discards(ctx context.Context, i *asynq.Inspector, tasks map[string]int) (in
 		total += max(n-room, 0)
 	}
 	return total, nil
+}
+
+// archiveLimits returns the limits of the archives of queues as text: "10000 tasks".
+func archiveLimits(ctx context.Context, i *asynq.Inspector, queues []string) (string, error) {
+	least, most := 0, 0
+	for _, queue := range queues {
+		limits, err := i.ArchiveLimits(ctx, queue)
+		if err != nil {
+			return "", inQueue(queue, err)
+		}
+		if n := limits.MaxTasks; least == 0 || n < least {
+			least = n
+		}
+		most = max(most, limits.MaxTasks)
+	}
+	if least == most {
+		return counted(most), nil
+	}
+	return fmt.Sprintf("%d to %s", least, counted(most)), nil
 }
 
 func newTaskArchive(a *app) *cobra.Command {

@@ -17,7 +17,7 @@ func newDoctor(a *app) *cobra.Command {
 		Use:   "doctor",
 		Short: "Find inconsistencies in Redis, and repair them with --repair",
 		Long: `Find inconsistencies in Redis: tasks that would never run, locks without an owner, IDs without a
-task, and more. The command is safe to run while servers and clients are active.
+task, and more. It also reports types of waiting tasks that no running server handles. The command is safe to run while servers and clients are active.
 
 Repairs never lose a task that can still run. On a terminal, --repair asks for confirmation unless
 --yes is given; elsewhere it needs no confirmation. With --dry-run nothing is repaired.
@@ -78,6 +78,8 @@ var findingColumns = []out.Column[*findingRow]{
 		switch {
 		case f.Repaired:
 			return "done: " + f.Repair
+		case f.Kind == string(doctor.UnhandledType):
+			return "none: start a server that handles the type, or delete the tasks"
 		case f.Repair == "":
 			return fmt.Sprintf("none: inspect key %q", f.Key)
 		}

@@ -30,6 +30,7 @@ type serverRow struct {
 	Workers        []workerRow    `json:"active_workers"`
 	Worker         string         `json:"worker,omitempty"`   // name of a worker that polls the queue service; empty for a server
 	LastPoll       time.Time      `json:"last_poll,omitzero"` // of a worker
+	Patterns       []string       `json:"patterns,omitempty"` // of the types that it handles; absent if unknown
 }
 
 // workerRow is an active task of a server.
@@ -47,7 +48,7 @@ func newServerRow(s *asynq.ServerInfo) *serverRow {
 	row := &serverRow{
 		ID: s.ID, Host: s.Host, PID: s.PID, Concurrency: s.Concurrency, Queues: s.Queues, StrictPriority: s.StrictPriority,
 		Started: s.Started, Status: s.Status, Workers: make([]workerRow, len(s.ActiveWorkers)),
-		Worker: s.Worker, LastPoll: s.LastPoll,
+		Worker: s.Worker, LastPoll: s.LastPoll, Patterns: s.Patterns,
 	}
 	for n, w := range s.ActiveWorkers {
 		row.Workers[n] = workerRow{
@@ -90,6 +91,7 @@ var serverColumns = []out.Column[*serverRow]{
 	{Head: "STARTED", Cell: func(s *serverRow) string { return out.Time(s.Started) }},
 	{Head: "KIND", Cell: (*serverRow).kind},
 	{Head: "LAST POLL", Wide: true, Cell: func(s *serverRow) string { return out.Time(s.LastPoll) }},
+	{Head: "PATTERNS", Wide: true, Cell: func(s *serverRow) string { return strings.Join(s.Patterns, " ") }},
 	{Head: "STRICT", Wide: true, Cell: func(s *serverRow) string { return fmt.Sprint(s.StrictPriority) }},
 	{Head: "ID", Wide: true, Cell: func(s *serverRow) string { return s.ID }},
 }

@@ -124,7 +124,11 @@ func (a *app) doBulk(cmd *cobra.Command, i *asynq.Inspector, b bulk, scan filter
 		case !mayDiscard(cmd):
 			what += " (requires --discard-oldest)"
 		default:
-			what += fmt.Sprintf(" (limit: %d tasks)", asynq.ArchiveMaxTasks)
+			limits, err := archiveLimits(cmd.Context(), i, scan.Queues)
+			if err != nil {
+				return err
+			}
+			what += " (limit: " + limits + ")"
 		}
 	}
 	if do, err := a.confirm(cmd, "%s", what); !do {

@@ -141,17 +141,17 @@ func (m *model) actionPrepared(msg preparedMsg) {
 }
 
 // discardWarning warns that a full archive deletes tasks.
-func discardWarning(n int) string {
+func discardWarning(n, limit int) string {
 	if n <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("This deletes %s from the archive, oldest first (limit: %s).", plural(n, "task"), number(asynq.ArchiveMaxTasks))
+	return fmt.Sprintf("This deletes %s from the archive, oldest first (limit: %s).", plural(n, "task"), number(limit))
 }
 
 // warnOfDiscards adds a warning to an archive action if a full archive would delete tasks. It reads
 // Redis only if the last snapshot does not show enough space for most tasks; n counts the tasks.
 func (m *model) warnOfDiscards(a *action, queue string, most func(*asynq.QueueInfo) int, n func(context.Context) (int, error)) {
-	if q := m.queue(queue); q != nil && most(q) <= asynq.ArchiveMaxTasks-q.Archived {
+	if q := m.queue(queue); q != nil && most(q) <= cmp.Or(q.Archive.MaxTasks, asynq.ArchiveMaxTasks)-q.Archived {
 		return
 	}
 	insp := m.insp
@@ -161,7 +161,11 @@ func (m *model) warnOfDiscards(a *action, queue string, most func(*asynq.QueueIn
 			return "", err
 		}
 		tasks, err := n(ctx)
-		return discardWarning(tasks - room), err
+		if err != nil || tasks <= room {
+			return "", err
+		}
+		limits, err := insp.ArchiveLimits(ctx, queue)
+		return discardWarning(tasks-room, limits.MaxTasks), err
 	}
 }
 
