@@ -155,7 +155,7 @@ func (i *Inspector) changeError(ctx context.Context, verb, queue, id string, err
 		why = "it is being aggregated: try again when that is over"
 	case errors.Is(err, script.ErrTaskUnfit):
 		why = map[string]string{
-			"run": "it is pending already", "archive": "it is archived already", "update": "it is not scheduled",
+			"run": "it is pending already", "archive": "it is archived already", "update": "it is not scheduled", "change": "it is completed",
 		}[verb]
 	default:
 		return brokerError(err)

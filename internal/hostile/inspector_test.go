@@ -162,6 +162,32 @@ var hostileInspector = map[string]func(h *hostile){
 		}
 		h.noErr(h.inspect.DeleteQueue("moved", true))
 	},
+	"Inspector.UpdateTask": func(h *hostile) {
+		ctx := context.Background()
+		update := func(queue, id string, opts ...asynq.Option) error {
+			_, err := h.inspect.UpdateTask(ctx, queue, id, nil, opts...)
+			return err
+		}
+		h.withMissingTasks(func(queue, id string) error {
+			return update(queue, id, asynq.ProcessIn(longest), asynq.Queue("nowhere"))
+		})
+		h.wantErr(testenv.ErrorOf(h.inspect.UpdateTask(noContext, "default", "later", nil)), nil, "ctx must not be nil")
+		for _, opt := range []asynq.Option{asynq.Queue("}x"), asynq.Queue(" "), asynq.Timeout(mostNegative), oddOption{kind: 99}, asynq.TaskID("x")} {
+			h.check(update("default", "later", opt) != nil, "%v is accepted", opt)
+		}
+		h.wantErr(update("default", "later", asynq.Queue(notUTF8)), nil, "queue is not valid UTF-8")
+		h.noErr(update("default", "later"))
+		info := h.Enqueue("moved", asynq.ProcessIn(time.Hour), asynq.Queue("moved"))
+		for _, at := range []time.Time{yearZero, {}, endOfTime, time.Unix(-1<<62, 1)} {
+			h.noErr(update("moved", info.ID, asynq.ProcessAt(at), asynq.Deadline(at), asynq.Timeout(longest), asynq.Retention(longest), asynq.MaxRetry(math.MaxInt64)))
+		}
+		for _, queue := range unusualNames {
+			h.noErr(update("moved", info.ID, asynq.Queue(queue)))
+			h.noErr(update(queue, info.ID, asynq.Queue("moved")))
+			h.noErr(h.inspect.DeleteQueue(queue, true))
+		}
+		h.noErr(h.inspect.DeleteQueue("moved", true))
+	},
 	"Inspector.UpdateTaskPayload": func(h *hostile) {
 		h.withMissingTasks(func(queue, id string) error { return h.inspect.UpdateTaskPayload(queue, id, nil) })
 		h.wantErr(h.inspect.UpdateTaskPayload("default", "pending", []byte("new")), nil, "is not scheduled")

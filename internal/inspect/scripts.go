@@ -14,6 +14,7 @@ func load(name string) *script.Script { return script.Load(files, name) }
 var (
 	changeScript        = load("change")
 	updateMessageScript = load("update_message")
+	updateTaskScript    = load("update_task")
 	removeQueueScript   = load("remove_queue")
 	listScript          = load("list")
 	listWindowScript    = load("list_window")

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/asynq-go/asynq/internal/inspect"
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/redistest"
 	"github.com/asynq-go/asynq/internal/script"
@@ -54,6 +55,10 @@ func TestFullRedis(t *testing.T) {
 	progress := &rdb.ResultWrite{Queue: "q", ID: "t0", Token: "f", Result: []byte("half")}
 	if b.WriteProgress(ctx, []*rdb.ResultWrite{progress}); !script.IsFull(progress.Err) {
 		t.Errorf("progress gets the error %v", progress.Err)
+	}
+	update := &inspect.Update{Queue: "q", ID: "t7", Edit: func(*wire.TaskMessage) error { return nil }, Reschedule: true, At: 1}
+	if err := inspect.New(b).Update(ctx, update); !script.IsFull(err) {
+		t.Errorf("an update gets the error %v", err)
 	}
 	for name, task := range kindsOfTask(t) {
 		tick := *task
