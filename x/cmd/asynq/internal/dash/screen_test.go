@@ -149,6 +149,16 @@ var screens = map[string]func(m *model) *model{
 	"empty": func(m *model) *model {
 		return m.on(page{view: viewTasks, queue: "legacy", state: asynq.TaskStateArchived, filter: "type:a* word"}, body{})
 	},
+	"history": func(m *model) *model {
+		task := stageTask()
+		task.State, task.Payload = asynq.TaskStateActive, []byte("{}")
+		task.Progress = &asynq.TaskProgress{Fraction: 0.456, Note: "456 of 1000\x1b[2J rows", At: noon.Add(-time.Second)}
+		task.Attempts = []asynq.AttemptInfo{
+			{Ended: noon.Add(-time.Hour), Kind: asynq.AttemptLeaseExpired, Err: "asynq: task lease expired"},
+			{Started: noon.Add(-3 * time.Minute), Ended: noon.Add(-90 * time.Second), Kind: asynq.AttemptFailed, Server: "web-1:4711\a", Err: task.LastErr},
+		}
+		return m.on(page{view: viewTask, queue: "critical", id: task.ID}, body{task: task})
+	},
 	"task": func(m *model) *model {
 		return m.on(page{view: viewTask, queue: "critical", id: stageTask().ID}, body{task: stageTask()})
 	},

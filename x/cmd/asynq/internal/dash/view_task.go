@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,6 +67,7 @@ func (m *model) taskDoc(t *asynq.TaskInfo) []string {
 			lines = append(lines, " "+th.paint(badTone, line))
 		}
 	}
+	lines = append(lines, m.attempts(t.Attempts, w)...)
 	lines = append(lines, m.block("Payload", t.Payload, w)...)
 	if len(t.Result) > 0 || t.State == asynq.TaskStateCompleted {
 		lines = append(lines, m.block("Result", t.Result, w)...)
@@ -79,6 +81,46 @@ func (m *model) taskDoc(t *asynq.TaskInfo) []string {
 		lines = append(lines, th.details(all, w)...)
 	}
 	return lines
+}
+
+// attempts draws the failed attempts of a task, the newest first.
+func (m *model) attempts(all []asynq.AttemptInfo, w int) []string {
+	if len(all) == 0 {
+		return nil
+	}
+	th := &m.theme
+	lines := th.section("Failed attempts", "  "+strconv.Itoa(len(all)))
+	for _, a := range slices.Backward(all) {
+		head := m.moment(a.Ended) + "  " + strings.ReplaceAll(string(a.Kind), "_", " ")
+		if !a.Started.IsZero() {
+			head += " after " + span(a.Duration())
+		}
+		if a.Server != "" {
+			head += " on " + a.Server
+		}
+		for _, line := range textLines(head, w-1) {
+			lines = append(lines, " "+line)
+		}
+		first, _, _ := strings.Cut(a.Err, "\n")
+		for _, line := range textLines(first, w-3) {
+			lines = append(lines, "   "+th.paint(badTone, line))
+		}
+	}
+	return lines
+}
+
+// progressWidth is the width of a progress bar.
+const progressWidth = 20
+
+// progress formats the progress of a task.
+func (m *model) progress(p *asynq.TaskProgress) string {
+	done := int(p.Fraction * progressWidth)
+	bar := strings.Repeat("█", done) + strings.Repeat("░", progressWidth-done)
+	text := fmt.Sprintf("%s %d %%", bar, int(100*p.Fraction))
+	if p.Note != "" {
+		text += "  " + cleanLine(p.Note)
+	}
+	return text + "  (" + ago(p.At, m.now()) + " ago)"
 }
 
 func (m *model) block(title string, data []byte, w int) []string {
@@ -143,6 +185,9 @@ func (m *model) taskDetails(t *asynq.TaskInfo) []detail {
 	case asynq.TaskStateCompleted:
 		add("Completed", m.moment(t.CompletedAt))
 		add("Retention", span(t.Retention))
+	}
+	if t.Progress != nil {
+		add("Progress", m.progress(t.Progress))
 	}
 	add("Retried", fmt.Sprintf("%d of %d", t.Retried, t.MaxRetry))
 	if !t.LastFailedAt.IsZero() && t.LastFailedAt.Unix() != 0 {
