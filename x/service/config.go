@@ -119,6 +119,11 @@ type Limits struct {
 	// does not change it. The default is 30 seconds.
 	LeaseDuration time.Duration
 
+	// AttemptLog is the number of failed attempts that are kept with a task of a worker, see
+	// asynq.Config.AttemptLog. It is at most 100. Reload does not change it. The default is 0: none
+	// are kept.
+	AttemptLog int
+
 	// ShutdownTimeout is how long Run waits for active requests after its context is done. The
 	// default is 10 seconds.
 	ShutdownTimeout time.Duration
@@ -200,6 +205,7 @@ func (l *Limits) check() (errs []error) {
 		{"MaxBody", l.MaxBody < 0}, {"MaxBatch", l.MaxBatch < 0}, {"MaxTake", l.MaxTake < 0}, {"MaxWait", l.MaxWait < 0},
 		{"MaxWaiting", l.MaxWaiting < 0}, {"RatePerToken", l.RatePerToken < 0}, {"Burst", l.Burst < 0},
 		{"LeaseDuration", l.LeaseDuration < 0}, {"ShutdownTimeout", l.ShutdownTimeout < 0},
+		{"AttemptLog", l.AttemptLog < 0},
 	} {
 		if v.invalid {
 			errs = append(errs, fmt.Errorf("negative Limits.%s", v.name))

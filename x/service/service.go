@@ -91,7 +91,7 @@ func New(cfg Config) (*Service, error) {
 	s.tls.Store(tlsConfig)
 	weights, limits := queueSettings(&cfg, nil)
 	s.receiver = asynq.NewReceiver(cfg.RedisConnOpt, asynq.ReceiverConfig{
-		Queues: weights, QueueConfigs: limits, LeaseDuration: cfg.Limits.LeaseDuration,
+		Queues: weights, QueueConfigs: limits, LeaseDuration: cfg.Limits.LeaseDuration, AttemptLog: cfg.Limits.AttemptLog,
 		Logger: asynq.NewSlogLogger(s.log), LogLevel: asynq.InfoLevel,
 	})
 	s.maintainer = newMaintainer(s)

@@ -108,6 +108,34 @@ func TestTakeAndSettle(t *testing.T) {
 	})
 }
 
+func TestProgressAndAttempts(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newEnv(t, opt, func(c *service.Config) { c.Limits.AttemptLog = 5 })
+		s.call("POST", "/v1/tasks", `{"type":"t","id":"1"}`).want(201)
+		path := "/v1/leases/" + s.call("POST", "/v1/take", `{"queues":["t"],"worker":"w"}`).want(200).str("tasks", 0, "lease")
+		for body, pointer := range map[string]string{
+			`{}`: "/fraction", `{"fraction":-0.1}`: "/fraction", `{"fraction":1.1}`: "/fraction", `{"fraction":"1"}`: "/fraction",
+			`{"fraction":1,"note":1}`: "/note", `{"fraction":1,"other":1}`: "/other", ``: "",
+		} {
+			if p := s.call("POST", path+"/progress", body); p.status != 400 || !strings.Contains(string(p.body), `"pointer":"`+pointer) {
+				t.Errorf("%s: %s", body, p.body)
+			}
+		}
+		s.callAs(email, "POST", path+"/progress", `{"fraction":1}`).problem(403, "forbidden")
+		s.call("POST", path+"/progress", `{"fraction":0.25,"note":"1 of 4"}`).want(200)
+		r := s.call("GET", "/v1/queues/t/tasks/1", "").want(200)
+		if r.get("task", "progress", "fraction") != 0.25 || r.str("task", "progress", "note") != "1 of 4" || r.str("task", "progress", "at") == "" {
+			t.Errorf("task: %s", r.body)
+		}
+		s.call("POST", path+"/fail", `{"error":"no"}`).want(200)
+		s.call("POST", path+"/progress", `{"fraction":1}`).problem(409, "lease-lost")
+		r = s.call("GET", "/v1/queues/t/tasks/1", "").want(200)
+		if r.str("task", "attempts", 0, "kind") != "failed" || r.str("task", "attempts", 0, "error") != "no" || r.str("task", "attempts", 0, "server") != "w" {
+			t.Errorf("task: %s", r.body)
+		}
+	})
+}
+
 func TestSettleMany(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
 		s := newEnv(t, opt, nil)

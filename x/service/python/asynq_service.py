@@ -296,7 +296,7 @@ class Client:
         body = {"queues": list(queues), "n": n, "wait": _duration(wait)}
         if worker:
             body["worker"] = worker
-        return [Task(t) for t in self._once("POST", "/v1/take", body, wait)["tasks"]]
+        return [Task(t, self) for t in self._once("POST", "/v1/take", body, wait)["tasks"]]
 
     def extend(self, leases):
         """Extends leases. Returns None, Canceled or a Problem by lease. Not retried. Scope: work."""
@@ -307,6 +307,10 @@ class Client:
             else:
                 results[r["lease"]] = Canceled("the task was canceled") if r.get("canceled") else None
         return results
+
+    def set_progress(self, lease, fraction, note=""):
+        """Stores the progress of a task, from 0 to 1. Not retried. Scope: work."""
+        self._once("POST", "/v1/leases/%s/progress" % urllib.parse.quote(lease, safe=""), {"fraction": fraction, "note": note})
 
     def settle(self, outcomes):
         """Settles leases. Returns None or a Problem per outcome. Not retried, but idempotent. Scope: work."""
@@ -386,13 +390,29 @@ class Task:
     attempt is 1 for the first one. deadline is in seconds since 1970, or None.
     """
 
-    def __init__(self, of):
+    def __init__(self, of, client=None):
+        self._client, self._reported = client, None
         self.lease, self.queue, self.id, self.type = of["lease"], of["queue"], of["id"], of["type"]
         self.payload, self.headers = _value(of, "payload"), of.get("headers", {})
         self.attempt, self.max_retry = of["attempt"], of["max_retry"]
         self.deadline = _parse_time(of["deadline"]) if "deadline" in of else None
         self.lease_expires_at = _parse_time(of["lease_expires_at"])
         self.trouble = None  # reason to stop
+
+    def progress(self, fraction, note=""):
+        """Reports how far the handler is, from 0 to 1. Raises LeaseLost if the task is lost.
+
+        It may be called often: at most one request a second is made, and one for the fraction 1. Others, and requests
+        that fail because the service is unavailable, are dropped.
+        """
+        now = time.monotonic()
+        if self._client is None or self._reported is not None and now - self._reported < 1 and fraction < 1:
+            return
+        self._reported = now
+        try:
+            self._client.set_progress(self.lease, fraction, note)
+        except (ConnectionFailed, Unavailable) as e:
+            log.debug("progress of task %s not stored: %s", self.id, e)
 
     def canceled(self):
         """Reports whether the handler should stop: task canceled, lease lost, or deadline passed."""

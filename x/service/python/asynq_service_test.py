@@ -159,6 +159,19 @@ class WorkerTest(unittest.TestCase):
         work({kind: lambda task: time.sleep(3) or task.attempt}, 1)  # longer than a lease
         self.assertEqual(c.get(kind, "x")["result"], 1)
 
+    def test_progress(self):
+        kind = fresh("py")
+        c = client()
+        c.enqueue(kind, retention="1h", id="x")
+
+        def handler(task):
+            while "progress" not in c.get(kind, "x"):  # requests that fail are dropped
+                task.progress(1, "ä done")
+
+        work({kind: handler}, 1)
+        progress = c.wait(kind, "x")["progress"]
+        self.assertEqual([progress["fraction"], progress["note"]], [1, "ä done"])
+
     def test_cancel(self):
         kind = fresh("py")
         c = client()

@@ -196,7 +196,7 @@ func (r *runner) reload() error {
 		return err
 	}
 	if fixedDigest(f) != r.fixed {
-		r.log.Warn("changes of redis, listen, ui, metrics and limits.lease_duration need a restart")
+		r.log.Warn("changes of redis, listen, ui, metrics, limits.lease_duration and limits.attempt_log need a restart")
 	}
 	cfg := f.Service()
 	cfg.RedisConnOpt = nil // keeps the current connection
@@ -219,7 +219,7 @@ func fixedDigest(f *config.File) [sha256.Size]byte {
 			ui += fmt.Sprintf(" %q %q %v", u.Name, u.Password, u.Role)
 		}
 	}
-	return sha256.Sum256(fmt.Appendf(nil, "%q %q %t %v %q", f.RedisDigest(), c.Listen, c.NoMetrics, c.Limits.LeaseDuration, ui))
+	return sha256.Sum256(fmt.Appendf(nil, "%q %q %t %v %d %q", f.RedisDigest(), c.Listen, c.NoMetrics, c.Limits.LeaseDuration, c.Limits.AttemptLog, ui))
 }
 
 // hostSettings returns the settings of the host.

@@ -267,7 +267,36 @@ func (j *JSON) Task(t *asynq.TaskInfo, data bool) {
 	if t.IsOrphaned {
 		j.Key("orphaned").Bool(true)
 	}
+	j.history(t)
 	j.Close('}')
+}
+
+// history writes the failed attempts and the progress of a task.
+func (j *JSON) history(t *asynq.TaskInfo) {
+	if len(t.Attempts) > 0 {
+		j.Key("attempts").Open('[')
+		for _, a := range t.Attempts {
+			j.Open('{')
+			j.time("started", a.Started)
+			j.time("ended", a.Ended)
+			j.Key("kind").String(string(a.Kind))
+			if a.Server != "" {
+				j.Key("server").String(a.Server)
+			}
+			j.Key("error").String(a.Err)
+			j.Close('}')
+		}
+		j.Close(']')
+	}
+	if p := t.Progress; p != nil {
+		j.Key("progress").Open('{')
+		j.Key("fraction").Raw(strconv.AppendFloat(nil, p.Fraction, 'f', -1, 64))
+		if p.Note != "" {
+			j.Key("note").String(p.Note)
+		}
+		j.time("at", p.At)
+		j.Close('}')
+	}
 }
 
 func (j *JSON) time(name string, t time.Time) {

@@ -35,9 +35,11 @@ func (d *decoder) limits(n *yaml.Node, to *service.Limits) {
 		"max_body": bound{size{&to.MaxBody}}, "max_batch": bound{&to.MaxBatch}, "max_take": bound{&to.MaxTake}, "max_wait": bound{&to.MaxWait},
 		"max_waiting": bound{&to.MaxWaiting}, "rate_per_token": bound{&to.RatePerToken}, "burst": bound{&to.Burst},
 		"lease_duration": bound{&to.LeaseDuration}, "shutdown_timeout": bound{&to.ShutdownTimeout},
+		"attempt_log": bound{&to.AttemptLog},
 	})
 	for key, negative := range map[string]bool{
 		"max_batch": to.MaxBatch < 0, "max_take": to.MaxTake < 0, "max_waiting": to.MaxWaiting < 0, "rate_per_token": to.RatePerToken < 0, "burst": to.Burst < 0,
+		"attempt_log": to.AttemptLog < 0,
 	} {
 		if negative {
 			d.errorf(nodes[key], "must not be negative")

@@ -67,7 +67,7 @@ func TestExample(t *testing.T) {
 	}
 	want := service.Limits{
 		MaxBody: 8 << 20, MaxBatch: 1000, MaxTake: 100, MaxWait: time.Minute, MaxWaiting: 10000, RatePerToken: 1000, Burst: 2000,
-		LeaseDuration: 30 * time.Second, ShutdownTimeout: 10 * time.Second,
+		LeaseDuration: 30 * time.Second, AttemptLog: 20, ShutdownTimeout: 10 * time.Second,
 	}
 	if c.Limits != want {
 		t.Errorf("limits: %+v", c.Limits)

@@ -39,6 +39,7 @@ func (a *API) Routes() []api.Route {
 		{Pattern: "POST /v1/leases/extend", Scope: auth.Work, Handler: a.extendAll},
 		{Pattern: "POST /v1/leases/settle", Scope: auth.Work, Handler: a.settleAll},
 		{Pattern: "POST /v1/leases/{lease}/extend", Scope: auth.Work, Handler: a.extendOne},
+		{Pattern: "POST /v1/leases/{lease}/progress", Scope: auth.Work, Handler: a.progressOne},
 		{Pattern: "POST /v1/leases/{lease}/done", Scope: auth.Work, Handler: a.doneOne},
 		{Pattern: "POST /v1/leases/{lease}/fail", Scope: auth.Work, Handler: a.failOne},
 		{Pattern: "POST /v1/leases/{lease}/release", Scope: auth.Work, Handler: a.releaseOne},

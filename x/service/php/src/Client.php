@@ -217,7 +217,7 @@ final class Client
             }
             throw $e;
         }
-        return array_map(static fn (object $t) => new Task($t), $response->tasks);
+        return array_map(fn (object $t) => new Task($t, $this), $response->tasks);
     }
 
     /**
@@ -238,6 +238,16 @@ final class Client
             };
         }
         return $results;
+    }
+
+    /**
+     * Stores the progress of a task, from 0 to 1. The request is not retried. Scope: work.
+     *
+     * @throws AsynqException
+     */
+    public function setProgress(string $lease, float $fraction, string $note = ''): void
+    {
+        $this->http->once('POST', '/v1/leases/' . rawurlencode($lease) . '/progress', ['fraction' => $fraction, 'note' => $note]);
     }
 
     /**

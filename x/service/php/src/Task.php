@@ -22,9 +22,10 @@ final class Task
     private readonly mixed $value;
 
     private ?Heartbeat $heartbeat = null;
+    private ?float $reported = null;
 
     /** @internal */
-    public function __construct(object $from)
+    public function __construct(object $from, private readonly ?Client $client = null)
     {
         $this->lease = $from->lease;
         $this->queue = $from->queue;
@@ -45,6 +46,27 @@ final class Task
     public function payload(bool $objects = false): mixed
     {
         return $objects ? $this->value : Payload::arrays($this->value);
+    }
+
+    /**
+     * Reports how far the handler is, from 0 to 1. It may be called often: at most one request a
+     * second is made, and one for the fraction 1. Others, and requests that fail because the
+     * service is unavailable, are dropped.
+     *
+     * @throws Exception\LeaseLost if the task is lost
+     */
+    public function progress(float $fraction, string $note = ''): void
+    {
+        $now = hrtime(true) / 1e9;
+        if ($this->client === null || ($this->reported !== null && $now - $this->reported < 1 && $fraction < 1)) {
+            return;
+        }
+        $this->reported = $now;
+        try {
+            $this->client->setProgress($this->lease, $fraction, $note);
+        } catch (Exception\ConnectionException | Exception\Unavailable) {
+            // Progress is best effort.
+        }
     }
 
     /**

@@ -27,6 +27,10 @@ final readonly class TaskInfo
     public ?\DateTimeImmutable $deadline;
     public ?\DateTimeImmutable $nextProcessAt;
     public ?\DateTimeImmutable $completedAt;
+    /** What the handler reported last: fraction (0 to 1), note, at. */
+    public ?array $progress;
+    /** @var list<array<string, string>> Last failed attempts: started, ended, kind, server, error. */
+    public array $attempts;
 
     /** @internal */
     public function __construct(object $from)
@@ -46,6 +50,8 @@ final readonly class TaskInfo
         $this->deadline = Format::parse($from->deadline ?? null);
         $this->nextProcessAt = Format::parse($from->next_process_at ?? null);
         $this->completedAt = Format::parse($from->completed_at ?? null);
+        $this->progress = isset($from->progress) ? (array) $from->progress : null;
+        $this->attempts = array_map(static fn (object $a): array => (array) $a, $from->attempts ?? []);
     }
 
     /** Reports whether the task is completed or archived. */

@@ -21,6 +21,19 @@ return [
         }
     },
 
+    'progress' => static function (): void {
+        $type = fresh('progress');
+        client()->enqueue(new NewTask($type, id: 'x', retention: '1h'));
+        work([$type => static function (Task $task) use ($type): void {
+            while (client()->get($type, 'x')->progress === null) { // requests that fail are dropped
+                $task->progress(1, 'ä done');
+            }
+        }], 1);
+        $got = client()->get($type, 'x');
+        same([1, 'ä done'], [(int) $got->progress['fraction'], $got->progress['note']], 'progress');
+        same([], $got->attempts, 'attempts');
+    },
+
     'exceptions fail the attempt' => static function (): void {
         $type = fresh('failures');
         $throws = [
