@@ -43,7 +43,7 @@ func (b *Inspector) Update(ctx context.Context, u *Update) error {
 	from := q.AcquireSequence()
 	defer q.ReleaseSequence(ctx, from)
 	for try := range updateTries {
-		old, err := b.Client().HMGet(ctx, q.Keys.Task(u.ID), wire.FieldMessage, wire.FieldUniqueKey).Result()
+		old, err := b.Client().HMGet(ctx, q.Keys.Task(u.ID), wire.FieldMessage, wire.FieldUniqueKey, wire.FieldState).Result()
 		if err != nil {
 			return fmt.Errorf("inspect: reading a task: %w", err)
 		}
@@ -51,7 +51,13 @@ func (b *Inspector) Update(ctx context.Context, u *Update) error {
 		if !ok {
 			return script.ErrTaskGone
 		}
-		if try == 0 && to != q { // the task exists
+		switch old[2] { // the script checks it again
+		case wire.StateActive.String():
+			return script.ErrTaskActive
+		case wire.StateCompleted.String():
+			return script.ErrTaskUnfit
+		}
+		if try == 0 && to != q {
 			if err := b.RegisterQueues(ctx, []string{u.Target}); err != nil {
 				return err
 			}
