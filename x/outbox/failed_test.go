@@ -33,6 +33,7 @@ func TestPoisonedRows(t *testing.T) {
 			"0-options":   "options",
 			"0-headers":   "headers",
 			"0-unknown":   "Explode(1)",
+			"0-long":      "🙂🙂",
 			"0-type":      "type",
 			"0-queue":     "queue",
 			"0-timeout":   "must not be negative",
@@ -48,6 +49,7 @@ func TestPoisonedRows(t *testing.T) {
 		e.insertRow("0-options", "t", "{}", "no JSON")
 		e.insertRow("0-headers", "t", "[1]", "[]")
 		e.insertRow("0-unknown", "t", "{}", `["Explode(1)"]`)
+		e.insertRow("0-long", "t", "{}", `["`+strings.Repeat("🙂", 1000)+`"]`)
 		e.insertRow("0-type", " ", "{}", "[]")
 		e.insertRow("0-queue", "t", "{}", `["Queue(\"\")"]`)
 		e.insertRow("0-timeout", "t", "{}", `["Timeout(-1s)"]`)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -146,25 +147,31 @@ func TestExpiredKeyIsNotGuessed(t *testing.T) {
 func TestRowsWaitForRedis(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, e *env) {
-		r := e.start(e.relay(outbox.WithPollInterval(10 * time.Millisecond)))
+		failures := newFailureLog()
+		r := e.start(e.relay(outbox.WithPollInterval(10*time.Millisecond), outbox.WithLogger(slog.New(failures))))
 		e.enqueue(asynq.NewTask("t", fmt.Append(nil, 0)))
-		proctest.Eventually(t, "the first row is relayed", func() bool { return len(e.pending()) == 1 })
+		proctest.Eventually(t, "the first row is relayed", func() bool { return len(e.pending()) == 1 && e.stats().Waiting == 0 })
 		if e.mini != nil {
 			e.mini.Close()
 		} else {
 			e.server.Stop()
 		}
-		for i := 1; i < 4; i++ {
-			e.enqueue(asynq.NewTask("t", fmt.Append(nil, i)))
-		}
-		r.Notify()
-		proctest.Eventually(t, "a row is claimed without success", func() bool {
-			var attempts int
-			if err := e.db.QueryRow("SELECT MAX(attempts) FROM asynq_outbox").Scan(&attempts); err != nil {
-				t.Fatal(err)
+		e.inTx(func(tx *sql.Tx) bool {
+			for i := 1; i < 4; i++ {
+				if err := e.box.Enqueue(context.Background(), tx, asynq.NewTask("t", fmt.Append(nil, i))); err != nil {
+					t.Fatal(err)
+				}
 			}
-			return attempts > 0
+			return true
 		})
+		r.Notify()
+		failures.wait(t, "Redis did not accept the tasks of any row")
+		e.enqueue(asynq.NewTask("t", fmt.Append(nil, 4)))
+		failures.wait(t, "Redis is unreachable")
+		var claimed int
+		if err := e.db.QueryRow("SELECT COUNT(*) FROM asynq_outbox WHERE attempts > 0").Scan(&claimed); err != nil || claimed != 3 {
+			t.Errorf("%d rows were claimed (%v), want those before the outage", claimed, err)
+		}
 		if e.mini != nil {
 			if err := e.mini.Restart(); err != nil {
 				t.Fatal(err)
@@ -173,14 +180,83 @@ func TestRowsWaitForRedis(t *testing.T) {
 			e.server.Restart(t) // without its data
 		}
 		proctest.Eventually(t, "all rows are relayed", func() bool { return e.stats().Waiting == 0 })
-		want := 3
+		want := 4
 		if e.mini != nil {
-			want = 4 // keeps its data
+			want = 5 // keeps its data
 		}
 		if n := len(e.pending()); n != want || len(e.failed()) > 0 {
 			t.Errorf("%d pending tasks and failed rows %+v, want %d and none", n, e.failed(), want)
 		}
 	})
+}
+
+func TestRelayOutlivesOutageOfDatabase(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, e *env) {
+		failures := newFailureLog()
+		e.start(e.relay(outbox.WithPollInterval(10*time.Millisecond), outbox.WithLogger(slog.New(failures))))
+		e.enqueue(asynq.NewTask("t", nil))
+		e.exec("ALTER TABLE asynq_outbox RENAME TO away")
+		failures.wait(t, "claim rows")
+		e.exec("ALTER TABLE away RENAME TO asynq_outbox")
+		e.enqueue(asynq.NewTask("t", nil))
+		proctest.Eventually(t, "both rows are relayed", func() bool { return len(e.pending()) == 2 })
+	})
+}
+
+// TestShutdownInOutage requires that a relay ends although Redis does not reply.
+func TestShutdownInOutage(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, outbox.SQLite)
+	e.useMini()
+	failures := newFailureLog()
+	r := e.start(e.relay(outbox.WithLogger(slog.New(failures))))
+	e.mini.Close()
+	e.enqueue(asynq.NewTask("t", nil))
+	r.Notify()
+	failures.wait(t, "Redis")
+	r.Shutdown()
+	if s := e.stats(); s.Waiting != 1 || s.Claimed != 0 {
+		t.Errorf("%+v, want one row that waits", s)
+	}
+}
+
+// failureLog is a slog.Handler that reports the errors of relays.
+type failureLog struct {
+	slog.Handler // discards
+
+	errs chan string
+}
+
+func newFailureLog() *failureLog { return &failureLog{slog.DiscardHandler, make(chan string, 1000)} }
+
+func (l *failureLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *failureLog) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "error" {
+			l.errs <- a.Value.String()
+		}
+		return true
+	})
+	return nil
+}
+
+// wait waits for an error that contains a text.
+func (l *failureLog) wait(t testing.TB, text string) {
+	t.Helper()
+	late := time.NewTimer(time.Minute)
+	defer late.Stop()
+	for {
+		select {
+		case err := <-l.errs:
+			if strings.Contains(err, text) {
+				return
+			}
+		case <-late.C:
+			t.Fatalf("no error with %q was logged", text)
+		}
+	}
 }
 
 func TestRowsWaitForRoom(t *testing.T) {
