@@ -72,9 +72,8 @@ type clocked struct {
 // WithMillisecondTimes returns connection options with which times are stored to the millisecond
 // instead of rounded up to whole seconds: those of ProcessAt, ProcessIn and RescheduleTask, and the
 // delays of retries, RetryAfter and Snooze. Tasks still never run early. Programs with and without
-// it, and programs of the original library, can share queues: their servers run each other's tasks
-// in time, but the Inspector of the original library cannot read the time of such a task (see
-// docs/COMPATIBILITY.md).
+// it, and programs of the original library, can share queues (see docs/COMPATIBILITY.md): servers
+// of the original library run such tasks within a second after their time.
 func WithMillisecondTimes(opt RedisConnOpt) RedisConnOpt { return exact{wrapped{opt}} }
 
 type exact struct{ wrapped }
