@@ -67,6 +67,13 @@ func (c *archivedCalls) add(queue string, msg *wire.TaskMessage, err error) {
 	})
 }
 
+// stopping lets the attempts that wait for room continue.
+func (c *archivedCalls) stopping() {
+	if c != nil {
+		c.queue.Unblock()
+	}
+}
+
 // drain waits until all calls have returned, or ctx ends.
 func (c *archivedCalls) drain(ctx context.Context) {
 	if c != nil {

@@ -270,6 +270,7 @@ func (r *Receiver) ShutdownContext(ctx context.Context) error {
 
 func (r *Receiver) end(ctx context.Context) error {
 	r.pool.StopFetching()
+	r.base.archived.stopping()
 	errs := []error{lifecycle.Within(ctx, stopTimeout, r.maintenance.StopAll)}
 	if r.pool.Drain(ctx) != nil {
 		errs = append(errs, fmt.Errorf("asynq: the outcome of %d fetches and settlements is unknown", r.pool.Open()))

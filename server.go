@@ -205,6 +205,7 @@ func (srv *Server) ShutdownContext(ctx context.Context) error {
 // end stops fetching, waits for the handlers, and stops the loops stage by stage.
 func (srv *Server) end(ctx context.Context) error {
 	srv.pool.StopFetching()
+	srv.archived.stopping()
 	err := lifecycle.Within(ctx, stopTimeout, func(ctx context.Context) error { return srv.loops.Stop(ctx, stageIntake) })
 	drained := srv.pool.Drain(ctx) == nil
 	srv.archived.drain(ctx)

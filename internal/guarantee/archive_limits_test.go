@@ -91,7 +91,7 @@ func TestArchiveLimitsOfRecoverer(t *testing.T) {
 			crashLongAgo(env, fmt.Sprint("t", n))
 		}
 		r := env.Receiver(asynq.ReceiverConfig{Archive: asynq.ArchiveConfig{MaxTasks: 1}})
-		env.Eventually(func() bool { _, failed := env.Counts(); return failed == 4 }, "the recovery")
+		env.Eventually(func() bool { return env.RDB.Get(env.Context(), env.Queue.Failed()).Val() == "4" }, "the recovery")
 		if n := env.RDB.ZCard(env.Context(), env.Queue.Archived()).Val(); n != 1 {
 			env.T.Errorf("%d tasks are archived, want 1", n)
 		}

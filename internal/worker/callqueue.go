@@ -61,18 +61,22 @@ func (q *CallQueue) notify() {
 	}
 }
 
-// Room blocks while 1,000 calls are unfinished, until ctx ends or Drain is called. Callers that
+// Room blocks while 1,000 calls are unfinished, until ctx ends or Unblock is called. Callers that
 // wait for it before they add calls limit the memory that the queue needs.
 func (q *CallQueue) Room(ctx context.Context) {
 	_ = q.wait(ctx, func() bool { return q.closing || q.running+len(q.waiting) < maxWaitingCalls }) // either way the caller continues
 }
 
-// Drain waits until all calls have ended, or ctx has.
-func (q *CallQueue) Drain(ctx context.Context) error {
+// Unblock ends all calls of Room, and further ones return at once.
+func (q *CallQueue) Unblock() {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.closing = true
 	q.notify()
-	q.mu.Unlock()
+}
+
+// Drain waits until all calls have ended, or ctx has.
+func (q *CallQueue) Drain(ctx context.Context) error {
 	return q.wait(ctx, func() bool { return q.running+len(q.waiting) == 0 })
 }
 

@@ -15,8 +15,7 @@ func TestCallQueue(t *testing.T) {
 		var q CallQueue
 		var order []int
 		gate := make(chan struct{})
-		for i := range maxWaitingCalls {
-			q.Room(t.Context())
+		add := func(i int) {
 			q.Add(func() {
 				<-gate
 				q.mu.Lock()
@@ -24,6 +23,10 @@ func TestCallQueue(t *testing.T) {
 				q.mu.Unlock()
 				runtime.Goexit()
 			})
+		}
+		for i := range maxWaitingCalls {
+			q.Room(t.Context())
+			add(i)
 		}
 		roomy := false
 		go func() {
@@ -49,15 +52,30 @@ func TestCallQueue(t *testing.T) {
 		if err := q.Drain(late); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("drained: %v", err)
 		}
+		add(maxWaitingCalls)
+		unblocked := false
+		go func() {
+			q.Room(t.Context())
+			unblocked = true
+		}()
+		synctest.Wait()
+		if unblocked {
+			t.Error("there is room")
+		}
+		q.Unblock()
+		synctest.Wait()
+		if !unblocked {
+			t.Error("Room still blocks")
+		}
 		q.Room(t.Context()) // does not block any more
-		for len(order) < maxWaitingCalls {
+		for len(order) <= maxWaitingCalls {
 			gate <- struct{}{}
 			synctest.Wait()
 		}
 		if err := q.Drain(t.Context()); err != nil || q.Drop() != 0 {
 			t.Errorf("drained: %v", err)
 		}
-		if slices.Sort(order); order[0] != 0 || order[len(order)-1] != maxWaitingCalls-1 {
+		if slices.Sort(order); order[0] != 0 || order[len(order)-1] != maxWaitingCalls {
 			t.Errorf("ran %v", order)
 		}
 	})

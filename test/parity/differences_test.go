@@ -27,8 +27,6 @@ var additions = []string{
 	"* | redis asynq:{*}:answer:*",
 	"* | redis asynq:{*}:marker",
 	"* | redis asynq:{*}:groups_due",
-	"* | redis asynq:{*}:archive_limits",
-	"* | redis asynq:servers:{*}:patterns",
 	"* | redis asynq:{*}:t:* settled*",
 	"* | redis asynq:{*}:t:* group*",
 	"* | redis asynq:{*}:t:* unique_key*",

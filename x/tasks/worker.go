@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,6 +114,10 @@ func (h handlers) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	}
 	return handler.ProcessTask(ctx, task)
 }
+
+// Patterns returns the names of the tasks, which the server publishes: see asynq.ServerInfo. As
+// patterns they also match longer types, so a missing task may remain unnoticed.
+func (h handlers) Patterns() []string { return slices.Sorted(maps.Keys(h)) }
 
 // retryDelay uses the RetryDelay of the task, or else that of the worker.
 func retryDelay(table Table, fallback asynq.RetryDelayFunc) asynq.RetryDelayFunc {

@@ -122,6 +122,26 @@ func TestTypedTasks(t *testing.T) {
 	}
 }
 
+func TestWorkerPublishesItsTasks(t *testing.T) {
+	s := newEnv(t)
+	nothing := asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })
+	s.start(tasks.Table{tasks.Handle("b", nothing), tasks.Handle("a", nothing)})
+	for {
+		servers := got[[]*asynq.ServerInfo](s)(s.broker.Inspector().Servers())
+		if len(servers) == 1 {
+			if names := fmt.Sprint(servers[0].Patterns); names != "[a b]" {
+				t.Errorf("the worker publishes %s", names)
+			}
+			return
+		}
+		select {
+		case <-s.ctx.Done():
+			t.Fatal("no server is listed")
+		case <-time.After(time.Millisecond): // polls
+		}
+	}
+}
+
 func TestFailures(t *testing.T) {
 	s := newEnv(t)
 	send := tasks.Define[params]("send")
