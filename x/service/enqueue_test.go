@@ -174,6 +174,48 @@ func TestEnqueueWithIdempotencyKey(t *testing.T) {
 	})
 }
 
+func TestEnqueueModes(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newEnv(t, opt, nil)
+		enqueue := func(fields string, status int) *reply {
+			t.Helper()
+			return s.call("POST", "/v1/tasks", `{"type":"t",`+fields+`}`).want(status)
+		}
+		first := enqueue(`"payload":[1],"unique_key":"k","unique_for":"1h","expires_in":"1h"`, 201)
+		id := first.str("task", "id")
+		if first.str("task", "expires_at") == "" {
+			t.Errorf("response: %s", first.body)
+		}
+		p := s.call("POST", "/v1/tasks", `{"type":"u","queue":"t","unique_key":"k","unique_for":"1h"}`).problem(409, "duplicate-task")
+		if !strings.Contains(string(p.body), id) {
+			t.Errorf("the problem does not name the task %q: %s", id, p.body)
+		}
+		for _, policy := range []string{"keep", "replace", "supersede"} {
+			if got := enqueue(`"payload":[2],"unique_key":"k","unique_for":"1h","on_duplicate":"`+policy+`"`, 200).str("task", "id"); got != id {
+				t.Errorf("%s returns %q, want %q", policy, got, id)
+			}
+		}
+		if r := s.call("GET", "/v1/queues/t/tasks/"+id, "").want(200); fmt.Sprint(r.get("task", "payload")) != "[2]" {
+			t.Errorf("the replaced task: %s", r.body)
+		}
+		debounced := enqueue(`"debounce":{"key":"d","quiet":"1m","max_wait":"5m"}`, 201)
+		if again := enqueue(`"debounce":{"key":"d","quiet":"1m"}`, 200); again.str("task", "id") != debounced.str("task", "id") || again.str("task", "state") != "scheduled" {
+			t.Errorf("a debounced task: %s", again.body)
+		}
+		throttled := enqueue(`"throttle":{"key":"k","window":"1m"}`, 201)
+		if again := enqueue(`"throttle":{"key":"k","window":"1m"}`, 200); again.str("task", "id") != throttled.str("task", "id") {
+			t.Errorf("a throttled task: %s", again.body)
+		}
+		for _, fields := range []string{
+			`"unique_key":"k"`, `"unique_key":" ","unique_for":"1h"`, `"on_duplicate":"replace"`, `"unique_for":"1h","on_duplicate":"no"`, `"expires_in":"0s"`,
+			`"debounce":{"key":"d"}`, `"debounce":{"quiet":"1s"}`, `"debounce":{"key":"d","quiet":"1s"},"process_in":"1h"`, `"throttle":{"key":"d"}`,
+			`"throttle":{"window":"1s"}`, `"throttle":{"key":"k","window":"1s"},"idempotency_key":"k"`, `"process_in":"1h","expires_in":"1m"`,
+		} {
+			s.call("POST", "/v1/tasks", `{"type":"t",`+fields+`}`).problem(400, "invalid-request")
+		}
+	})
+}
+
 func TestIdempotencyKeyHeader(t *testing.T) {
 	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
 		s := newEnv(t, opt, nil)

@@ -105,6 +105,16 @@ class ClientTest(unittest.TestCase):
             self.client.delete(kind, first["id"])
         self.assertEqual((enqueue()["id"], enqueue()["state"]), (first["id"], "gone"))
 
+    def test_modes(self):
+        kind = fresh("py")
+        replace = [self.client.enqueue(kind, n, unique_for=3600, unique_key="doc", on_duplicate="replace", expires_in="1h") for n in (1, 2)]
+        self.assertEqual(replace[0]["id"], replace[1]["id"])
+        self.assertEqual(self.client.get(kind, replace[0]["id"])["payload"], 2)
+        debounce = [self.client.enqueue(kind, debounce={"key": "d", "quiet": 60, "max_wait": "5m"}) for _ in range(2)]
+        self.assertEqual((debounce[0]["id"], "scheduled"), (debounce[1]["id"], debounce[1]["state"]))
+        throttle = [self.client.enqueue(kind, throttle={"key": "t", "window": "1m"}) for _ in range(2)]
+        self.assertEqual(throttle[0]["id"], throttle[1]["id"])
+
     def test_pause(self):
         kind = fresh("py")
         self.client.enqueue(kind)

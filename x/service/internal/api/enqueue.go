@@ -35,6 +35,8 @@ type newTask struct {
 
 	IdempotencyKey *string   `json:"idempotency_key"`
 	IdempotencyTTL *Duration `json:"idempotency_ttl"`
+
+	modes
 }
 
 // defaultIdempotencyTTL is how long an idempotency key is kept by default.
@@ -88,7 +90,9 @@ func (n *newTask) check(c *Call, pointer string) (*order, *Problem) {
 		if *n.UniqueFor == 0 {
 			add("unique_for", "must be greater than zero")
 		}
-		opts = append(opts, asynq.Unique(time.Duration(*n.UniqueFor)))
+		if n.UniqueKey == nil {
+			opts = append(opts, asynq.Unique(time.Duration(*n.UniqueFor)))
+		}
 	}
 	if n.IdempotencyKey != nil {
 		ttl := Duration(defaultIdempotencyTTL)
@@ -105,6 +109,7 @@ func (n *newTask) check(c *Call, pointer string) (*order, *Problem) {
 	} else if n.IdempotencyTTL != nil {
 		add("idempotency_ttl", "requires an idempotency_key")
 	}
+	opts = append(opts, n.modes.options(n.UniqueFor, add)...)
 	if n.Group != nil {
 		if strings.TrimSpace(*n.Group) == "" {
 			add("group", "must not be blank")
@@ -135,6 +140,11 @@ func (n *newTask) check(c *Call, pointer string) (*order, *Problem) {
 		return nil, ProblemOf(err)
 	}
 	o.task = asynq.NewTaskWithHeaders(n.Type, payload, n.Headers, opts...)
+	if n.modes != (modes{}) { // some exclude each other or other fields
+		if err := o.task.Validate(); err != nil {
+			return nil, Invalid(FieldError{pointer, strings.TrimPrefix(err.Error(), "asynq: ")})
+		}
+	}
 	return o, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/asynq-go/asynq"
@@ -87,7 +88,7 @@ func ProblemOf(err error) *Problem {
 	case errors.Is(err, asynq.ErrTaskIDConflict):
 		return Problemf(http.StatusConflict, KindIDConflict, "the queue has a task with this ID but another type or payload")
 	case errors.Is(err, asynq.ErrDuplicateTask):
-		return Problemf(http.StatusConflict, KindDuplicate, "another task with the same type and payload holds the uniqueness lock")
+		return Problemf(http.StatusConflict, KindDuplicate, "%s", duplicateText(err))
 	case errors.Is(err, asynq.ErrLeaseExpired):
 		return Problemf(http.StatusConflict, KindLease, "the lease has expired or does not exist: stop processing the task; another worker receives it")
 	case errors.Is(err, asynq.ErrRedisFull):
@@ -97,6 +98,15 @@ func ProblemOf(err error) *Problem {
 	default:
 		return Problemf(http.StatusServiceUnavailable, KindRedis, "Redis is unreachable or returned an error: try again. The change may have taken effect")
 	}
+}
+
+// duplicateText names the task that holds a lock, if it is known.
+func duplicateText(err error) string {
+	var d *asynq.DuplicateTaskError
+	if errors.As(err, &d) && d.TaskID != "" {
+		return "the task " + strconv.Quote(d.TaskID) + " holds the uniqueness lock"
+	}
+	return "another task holds the uniqueness lock"
 }
 
 // Fail writes a problem as the response.

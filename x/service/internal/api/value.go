@@ -255,6 +255,7 @@ func (j *JSON) Task(t *asynq.TaskInfo, data bool) {
 	j.time("last_failed_at", t.LastFailedAt)
 	j.duration("timeout", t.Timeout)
 	j.time("deadline", t.Deadline)
+	j.time("expires_at", t.ExpiresAt)
 	j.duration("retention", t.Retention)
 	if t.Group != "" {
 		j.Key("group").String(t.Group)

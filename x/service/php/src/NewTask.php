@@ -34,6 +34,15 @@ final readonly class NewTask
      * @param ?string $idempotencyKey all calls with the same key and queue create one task, and
      *     return it also after it has ended, then with the state "gone"
      * @param int|float|string|null $idempotencyTtl how long the key is kept; the default is 24h
+     * @param ?string $uniqueKey key of the uniqueness lock in place of type and payload; requires
+     *     $uniqueFor
+     * @param ?string $onDuplicate what happens if another task holds the lock: reject (the
+     *     default), keep, replace or supersede
+     * @param ?array{key: string, quiet: int|float|string, max_wait?: int|float|string} $debounce
+     *     delays the task until no other call with the key was made for the quiet time
+     * @param ?array{key: string, window: int|float|string} $throttle enqueues at most one task per
+     *     key, queue and window
+     * @param int|float|string|null $expiresIn no attempt starts later than this
      */
     public function __construct(
         public string $type,
@@ -51,6 +60,11 @@ final readonly class NewTask
         public ?string $group = null,
         public ?string $idempotencyKey = null,
         public int|float|string|null $idempotencyTtl = null,
+        public ?string $uniqueKey = null,
+        public ?string $onDuplicate = null,
+        public ?array $debounce = null,
+        public ?array $throttle = null,
+        public int|float|string|null $expiresIn = null,
     ) {
     }
 
@@ -75,8 +89,25 @@ final readonly class NewTask
             'group' => $this->group,
             'idempotency_key' => $this->idempotencyKey,
             'idempotency_ttl' => Format::duration($this->idempotencyTtl),
+            'unique_key' => $this->uniqueKey,
+            'on_duplicate' => $this->onDuplicate,
+            'debounce' => self::durations($this->debounce),
+            'throttle' => self::durations($this->throttle),
+            'expires_in' => Format::duration($this->expiresIn),
         ];
         return array_filter($fields, static fn (mixed $f): bool => $f !== null) + Payload::field('payload', $this->payload);
+    }
+
+    /**
+     * @param ?array<string, mixed> $fields
+     * @return ?array<string, mixed> the fields, with durations formatted
+     */
+    private static function durations(?array $fields): ?array
+    {
+        foreach ($fields ?? [] as $name => $value) {
+            $fields[$name] = $name === 'key' ? $value : Format::duration($value);
+        }
+        return $fields;
     }
 
     private static function randomId(): string

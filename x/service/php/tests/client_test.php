@@ -71,6 +71,18 @@ return [
         same([$first->id, $type, 'gone'], [$enqueue()->id, $enqueue()->type, $enqueue()->state]);
     },
 
+    'modes' => static function (): void {
+        $type = fresh('modes');
+        $replace = static fn (int $n) => client()->enqueue(new NewTask($type, $n, uniqueFor: '1h', uniqueKey: 'doc', onDuplicate: 'replace', expiresIn: 3600));
+        $first = $replace(1);
+        same($first->id, $replace(2)->id);
+        same(2, client()->get($type, $first->id)->payload);
+        $debounce = static fn () => client()->enqueue(new NewTask($type, debounce: ['key' => 'd', 'quiet' => 60, 'max_wait' => '5m']));
+        same([$debounce()->id, 'scheduled'], [$debounce()->id, $debounce()->state]);
+        $throttle = static fn () => client()->enqueue(new NewTask($type, throttle: ['key' => 't', 'window' => '1m']));
+        same($throttle()->id, $throttle()->id);
+    },
+
     'changes' => static function (): void {
         $type = fresh('changes');
         $c = client();
