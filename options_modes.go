@@ -106,8 +106,8 @@ func Debounce(key string, quiet, maxWait time.Duration) Option {
 func Throttle(key string, window time.Duration) Option { return throttleOption{key, window.String()} }
 
 // ExpiresIn limits how long a task may wait: no attempt starts d after the call or later, rounded
-// up to whole seconds, by the clock of the server. A task that has expired before its first attempt
-// is deleted instead, which counts as processed, not as failed. One that has expired after a failed
+// up to whole seconds, by the clock of Redis. A task that has expired before its first attempt is
+// deleted instead, which counts as processed, not as failed. One that has expired after a failed
 // attempt is archived, which counts as failed.
 //
 // Servers and Receivers of this library check it when they fetch a task, so an expired task remains

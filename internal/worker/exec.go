@@ -56,7 +56,7 @@ func (f *Fetcher) newAttempt(in *fetch, task rdb.Fetched, sent int64) (*Attempt,
 		a.decide()
 		return a, err
 	}
-	if hasExpired(msg, a.Started) {
+	if hasExpired(msg, in.call.Now) {
 		f.expire(a, msg)
 		return a, ErrExpired
 	}
@@ -64,10 +64,10 @@ func (f *Fetcher) newAttempt(in *fetch, task rdb.Fetched, sent int64) (*Attempt,
 	return a, nil
 }
 
-// hasExpired reports whether no attempt may start at this time.
-func hasExpired(msg *wire.TaskMessage, now time.Time) bool {
+// hasExpired reports whether no attempt may start at this time, in Unix milliseconds.
+func hasExpired(msg *wire.TaskMessage, now int64) bool {
 	expires := msg.Expires()
-	return expires != 0 && now.Unix() >= expires
+	return expires != 0 && now/1000 >= expires
 }
 
 // expiredText precedes the last error of a task that expired after a failed attempt.

@@ -1,6 +1,7 @@
 package asynqtest_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -112,6 +113,35 @@ func TestUniqueCannotBeAskedFor(t *testing.T) {
 	wantFailure(t, func(t testing.TB) {
 		b.AssertEnqueued(t, asynqtest.Task{Options: []asynq.Option{asynq.IdempotencyKey("key", time.Hour)}})
 	}, "the same ID")
+}
+
+func TestModesInTheKit(t *testing.T) {
+	t.Parallel()
+	b := asynqtest.Run(t)
+	for _, opt := range []asynq.Option{asynq.UniqueKey("k", time.Hour), asynq.OnDuplicate(asynq.Keep), asynq.Debounce("k", 1, 0), asynq.Throttle("k", 1)} {
+		wantFailure(t, func(t testing.TB) { b.AssertEnqueued(t, asynqtest.Task{Options: []asynq.Option{opt}}) }, "leaves no trace in a task")
+	}
+	handled := 0
+	mux := asynq.NewServeMux()
+	mux.HandleFunc("doc", func(context.Context, *asynq.Task) error { handled++; return nil })
+	for _, payload := range []string{"1", "2", "3"} {
+		task := asynq.NewTask("doc", []byte(payload))
+		if _, err := b.Client().Enqueue(task, asynq.Debounce("doc", 10*time.Second, 25*time.Second), asynq.ExpiresIn(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		b.AssertEnqueued(t, asynqtest.Task{Type: "doc", ProcessIn: 10 * time.Second, Options: []asynq.Option{asynq.ExpiresIn(time.Hour)}})
+		b.Advance(5 * time.Second)
+	}
+	b.AssertCount(t, 1, asynqtest.Task{Type: "doc", Payload: 3})
+	wantFailure(t, func(t testing.TB) {
+		b.AssertEnqueued(t, asynqtest.Task{Options: []asynq.Option{asynq.ExpiresIn(time.Minute)}})
+	}, "ExpiresIn")
+	b.Advance(2 * time.Hour)
+	b.Drain(t, mux)
+	if handled != 0 {
+		t.Errorf("an expired task was handled %d times", handled)
+	}
+	b.AssertCount(t, 0, asynqtest.Task{Type: "doc"})
 }
 
 func TestPendingTasksWaitForNoTime(t *testing.T) {

@@ -86,9 +86,9 @@ func (want Task) options() []asynq.Option {
 func (want Task) check() error {
 	for _, o := range want.options() {
 		switch o.Type() {
-		case asynq.UniqueOpt:
+		case asynq.UniqueOpt, asynq.UniqueKeyOpt:
 			return fmt.Errorf("%v leaves no trace in a task: enqueue it again and expect asynq.ErrDuplicateTask", o)
-		case asynq.IdempotencyKeyOpt:
+		case asynq.IdempotencyKeyOpt, asynq.OnDuplicateOpt, asynq.DebounceOpt, asynq.ThrottleOpt:
 			return fmt.Errorf("%v leaves no trace in a task: enqueue it again and expect the same ID", o)
 		}
 	}
@@ -194,6 +194,8 @@ func (all *differences) option(o asynq.Option, got *asynq.TaskInfo, now time.Tim
 		all.due(name, v.(time.Time), got, within)
 	case asynq.ProcessInOpt:
 		all.due(name, now.Add(v.(time.Duration)), got, within)
+	case asynq.ExpiresInOpt:
+		all.time(name, now.Add(v.(time.Duration)), got.ExpiresAt, within)
 	case asynq.HeaderOpt:
 		pair := v.([2]string)
 		all.header(got, pair[0], pair[1])
