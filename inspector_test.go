@@ -131,6 +131,7 @@ func inspectorCalls(i *asynq.Inspector, ctx context.Context) map[string]func() e
 		"SchedulerEntries":           func() error { return testenv.ErrorOf(v.SchedulerEntries()) },
 		"UnhandledTypes":             func() error { return testenv.ErrorOf(i.UnhandledTypes(ctx)) },
 		"Servers":                    func() error { return testenv.ErrorOf(v.Servers()) },
+		"UpdateTask":                 func() error { return testenv.ErrorOf(i.UpdateTask(ctx, q, id, []byte("p"))) },
 		"UpdateTaskPayload":          func() error { return v.UpdateTaskPayload(q, id, nil) },
 		"CompareAndSwapTaskPayload":  func() error { return i.CompareAndSwapTaskPayload(ctx, q, id, nil, nil) },
 		"DeleteSchedulerGroup":       func() error { return i.DeleteSchedulerGroup(ctx, "g") },
