@@ -78,21 +78,27 @@ func (env *Env) CheckInvariants(when string) {
 }
 
 // Counts returns the numbers of processed and of failed attempts of the default queue. The daily
-// counters must add up to the totals.
+// counters must add up to the totals. Attempts may end during the call.
 func (env *Env) Counts() (processed, failed int64) {
 	env.T.Helper()
+	ctx := context.Background()
+	get := func(key string) int64 {
+		n, _ := env.RDB.Get(ctx, key).Int64() // 0 if there is none
+		return n
+	}
 	total := func(key string) int64 {
-		ctx := context.Background()
-		total, _ := env.RDB.Get(ctx, key).Int64() // 0 if there is none
-		var days int64
-		for _, day := range env.Keys(key + ":*") {
-			n, _ := env.RDB.Get(ctx, day).Int64()
-			days += n
+		before, after, days := int64(-1), get(key), int64(0)
+		for before != after { // an attempt ended between the reads
+			before, days = after, 0
+			for _, day := range env.Keys(key + ":*") {
+				days += get(day)
+			}
+			after = get(key)
 		}
-		if days != total {
-			env.T.Errorf("%s is %d, but the daily counters add up to %d", key, total, days)
+		if days != after {
+			env.T.Errorf("%s is %d, but the daily counters add up to %d", key, after, days)
 		}
-		return total
+		return after
 	}
 	return total(env.Queue.Processed()), total(env.Queue.Failed())
 }
