@@ -62,6 +62,9 @@ func priorities(s *asynq.ServerInfo) string {
 	if s.StrictPriority {
 		parts = append(parts, "(strict)")
 	}
+	if s.Patterns != nil {
+		parts = append(parts, "handles "+cleanLine(cmp.Or(strings.Join(s.Patterns, ", "), "no types")))
+	}
 	return strings.Join(parts, " · ")
 }
 
