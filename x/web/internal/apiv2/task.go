@@ -36,7 +36,7 @@ type Task struct {
 	NextProcessAt      *time.Time        `json:"next_process_at"`
 	RetentionSeconds   float64           `json:"retention_seconds"`
 	CompletedAt        *time.Time        `json:"completed_at"`
-	ExpiresAt          *time.Time        `json:"expires_at" doc:"The time at which a completed task is deleted."`
+	ExpiresAt          *time.Time        `json:"expires_at" doc:"When a completed task is deleted, and from when no attempt of any other task starts. null: never."`
 	Result             *Value            `json:"result" doc:"null if there is no result, or if payload=none."`
 	Orphaned           bool              `json:"orphaned" doc:"The task is active, but its lease has expired."`
 	Attempts           []Attempt         `json:"attempts" doc:"The last failed attempts, oldest first, if servers keep them (Config.AttemptLog). Empty in lists."`
@@ -89,6 +89,9 @@ func (c *call) newTask(t *asynq.TaskInfo, listed bool) *Task {
 		MaxRetry: t.MaxRetry, Retried: t.Retried, LastError: t.LastErr, LastFailedAt: timeOf(t.LastFailedAt),
 		TimeoutSeconds: t.Timeout.Seconds(), Deadline: timeOf(t.Deadline), NextProcessAt: timeOf(t.NextProcessAt),
 		RetentionSeconds: t.Retention.Seconds(), CompletedAt: timeOf(t.CompletedAt), Orphaned: t.IsOrphaned,
+	}
+	if t.State != asynq.TaskStateCompleted {
+		out.ExpiresAt = timeOf(t.ExpiresAt)
 	}
 	if out.Headers == nil {
 		out.Headers = map[string]string{}

@@ -244,6 +244,7 @@ func moments(b *taskBody, now time.Time) []moment {
 	}
 	if t.State != asynq.TaskStateCompleted {
 		add("Deadline", t.Deadline, "archived")
+		add("Expires", t.ExpiresAt, "archived")
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return a.At.Compare(b.At) })
 	return all

@@ -16,7 +16,7 @@ import (
 func newTask(a *app) *cobra.Command {
 	return group("task", "Inspect, enqueue and change tasks",
 		newTaskLs(a), newTaskInspect(a), newTaskEnqueue(a), newTaskWait(a),
-		newTaskCancel(a), newTaskRun(a), newTaskArchive(a), newTaskDelete(a), newTaskReschedule(a), newTaskUpdatePayload(a),
+		newTaskCancel(a), newTaskRun(a), newTaskArchive(a), newTaskDelete(a), newTaskReschedule(a), newTaskUpdatePayload(a), newTaskUpdate(a),
 		newTaskAll(a, runAll), newTaskAll(a, archiveAll), newTaskAll(a, deleteAll),
 	)
 }

@@ -81,6 +81,12 @@ conflicts of task IDs or uniqueness locks.`,
 	f.Duration("timeout", 0, "timeout of an attempt (default 30m)")
 	f.String("deadline", "", "time by which every attempt must end, in a format of --process-at")
 	f.Duration("unique", 0, "reject the task if a task with the same type and payload was enqueued within this time")
+	f.String("key", "", "key for --unique, in place of the type and payload, for --debounce or --throttle")
+	f.String("on-duplicate", "", "if another task holds the lock of --unique: reject (default), keep, replace or supersede it")
+	f.Duration("debounce", 0, "delay the task until no other task with the same --key is enqueued for this time")
+	f.Duration("max-wait", 0, "longest delay of --debounce (default unlimited)")
+	f.Duration("throttle", 0, "enqueue at most one task with the same --key within this time")
+	f.Duration("expires-in", 0, "delete the task if no attempt starts within this time")
 	f.Duration("retention", 0, "how long to keep the task after it succeeds")
 	f.StringP("group", "g", "", "group to aggregate the task in")
 	f.StringArrayP("header", "H", nil, "header as name=value; repeatable")
@@ -107,12 +113,17 @@ func enqueueOptions(cmd *cobra.Command) ([]asynq.Option, error) {
 		}
 		opts = append(opts, asynq.MaxRetry(n))
 	}
+	modes, err := modeOptions(cmd)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, modes...)
 	for name, option := range map[string]func(time.Duration) asynq.Option{
-		"timeout": asynq.Timeout, "unique": asynq.Unique, "retention": asynq.Retention,
+		"timeout": asynq.Timeout, "retention": asynq.Retention,
 	} {
 		if f.Changed(name) {
 			d, _ := f.GetDuration(name)
-			if d < 0 || d == 0 && name == "unique" {
+			if d < 0 {
 				return nil, usage("--%s must be positive", name)
 			}
 			opts = append(opts, option(d))

@@ -168,6 +168,8 @@ func TestTaskChanges(t *testing.T) {
 		{"task_reschedule_when", "task reschedule -q mail p3"},
 		{"task_reschedule_bad", "task reschedule -q mail p3 --process-at soon"},
 		{"task_update", "task update-payload -q mail p3 -l new"},
+		{"task_update_limits", "task update -q mail p3 -l newer --retry 3 --timeout 1m --retention 1h --expires-in 48h --process-in 2h"},
+		{"task_update_nothing", "task update -q mail p3"},
 		{"task_update_unfit", "task update-payload -q mail binary -l new"},
 		{"task_cancel", "task cancel x --archive"},
 		{"task_cancel_inactive", "task cancel -q mail binary"},
