@@ -107,7 +107,7 @@ func (r *Relay) send(ctx context.Context, rows []*row, now time.Time) *outcomes 
 	var sending []*row
 	var tasks []*asynq.Task
 	for _, w := range rows {
-		task, ttl, err := w.task(r.idempotencyTTL)
+		task, ttl, err := w.task(r.idempotencyTTL, now)
 		age := now.Sub(w.firstSent)
 		switch {
 		case err != nil:

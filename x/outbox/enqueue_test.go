@@ -67,10 +67,13 @@ func TestTaskOfRow(t *testing.T) {
 			task: asynq.NewTask("t", nil, asynq.MaxRetry(3), asynq.Queue("q")),
 			opts: []asynq.Option{asynq.MaxRetry(5), nil, asynq.Retention(time.Hour), asynq.Deadline(at), asynq.TaskID("my-id")},
 		},
-		"time":   {task: asynq.NewTask("t", nil), opts: []asynq.Option{asynq.ProcessAt(at)}},
-		"unique": {task: asynq.NewTask("t", nil), opts: []asynq.Option{asynq.Unique(time.Hour)}},
-		"group":  {task: asynq.NewTask("t", nil), opts: []asynq.Option{asynq.Group("g")}},
-		"key":    {task: asynq.NewTask("t", nil), opts: []asynq.Option{asynq.IdempotencyKey("k", time.Hour)}},
+		"time":     {task: asynq.NewTask("t", nil), opts: []asynq.Option{asynq.ProcessAt(at)}},
+		"unique":   {task: asynq.NewTask("t", nil), opts: []asynq.Option{asynq.Unique(time.Hour)}},
+		"own lock": {task: asynq.NewTask("t", nil), opts: []asynq.Option{asynq.UniqueKey("k", time.Hour)}},
+		"reject":   {task: asynq.NewTask("t", []byte("r")), opts: []asynq.Option{asynq.Unique(time.Hour), asynq.OnDuplicate(asynq.Reject)}},
+		"expires":  {task: asynq.NewTask("t", nil), opts: []asynq.Option{asynq.ExpiresIn(time.Hour), asynq.ProcessAt(at.Add(-30 * time.Minute))}},
+		"group":    {task: asynq.NewTask("t", nil), opts: []asynq.Option{asynq.Group("g")}},
+		"key":      {task: asynq.NewTask("t", nil), opts: []asynq.Option{asynq.IdempotencyKey("k", time.Hour)}},
 	}
 	each(t, func(t *testing.T, e *env) {
 		other := e.redis
@@ -91,9 +94,12 @@ func TestTaskOfRow(t *testing.T) {
 			if want.ID == "my-id" && got.ID != want.ID {
 				t.Errorf("%s: ID %s, want %s", name, got.ID, want.ID)
 			}
-			ignored := cmpopts.IgnoreFields(asynq.TaskInfo{}, "ID", "NextProcessAt")
+			ignored := cmpopts.IgnoreFields(asynq.TaskInfo{}, "ID", "NextProcessAt", "ExpiresAt")
 			if diff := cmp.Diff(want, got, ignored, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s: the task of the row differs from that of a client (-want +got):\n%s", name, diff)
+			}
+			if got.ExpiresAt.IsZero() != want.ExpiresAt.IsZero() {
+				t.Errorf("%s: expires at %v, want %v", name, got.ExpiresAt, want.ExpiresAt)
 			}
 			if want.State == asynq.TaskStateScheduled && !got.NextProcessAt.Equal(want.NextProcessAt) {
 				t.Errorf("%s: due at %v, want %v", name, got.NextProcessAt, want.NextProcessAt)
@@ -140,6 +146,24 @@ func TestProcessInCountsFromEnqueue(t *testing.T) {
 	})
 }
 
+// TestExpiresInCountsFromEnqueue relays rows shortly before and after their tasks expire.
+func TestExpiresInCountsFromEnqueue(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	box := outbox.New(outbox.SQLite)
+	box.SetNow(func() time.Time { return now })
+	for d, want := range map[time.Duration]time.Duration{0: time.Hour, 59 * time.Minute: time.Minute, 2 * time.Hour: time.Second, -time.Minute: time.Hour} {
+		task, err := box.TaskAt(now.Add(d), asynq.NewTask("t", nil, asynq.ExpiresIn(time.Hour)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts := task.Options()
+		if got := opts[len(opts)-1]; got != asynq.ExpiresIn(want) {
+			t.Errorf("relayed after %v: %v, want %v", d, got, want)
+		}
+	}
+}
+
 func TestInvalidTasksAreErrorsOfEnqueue(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, outbox.SQLite)
@@ -156,6 +180,9 @@ func TestInvalidTasksAreErrorsOfEnqueue(t *testing.T) {
 		"queue":          {asynq.NewTask("t", nil), asynq.Queue(""), "queue"},
 		"timeout":        {asynq.NewTask("t", nil), asynq.Timeout(-1), "must not be negative"},
 		"time":           {asynq.NewTask("t", nil), asynq.ProcessAt(time.Date(12_000, 1, 1, 0, 0, 0, 0, time.UTC)), "cannot be stored as text"},
+		"debounce":       {asynq.NewTask("t", nil), asynq.Debounce("k", time.Second, 0), "exclude"},
+		"throttle":       {asynq.NewTask("t", nil), asynq.Throttle("k", time.Second), "exclude"},
+		"policy":         {asynq.NewTask("t", nil, asynq.Unique(time.Hour)), asynq.OnDuplicate(asynq.Replace), "exclude"},
 		"payload":        {asynq.NewTask("t", make([]byte, outbox.MaxMessage+1)), nil, "more than"},
 	} {
 		e.inTx(func(tx *sql.Tx) bool {

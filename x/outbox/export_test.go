@@ -3,6 +3,8 @@ package outbox
 import (
 	"context"
 	"time"
+
+	"github.com/asynq-go/asynq"
 )
 
 // MaxMessage is the maximum size of a payload.
@@ -32,4 +34,14 @@ func OnNotification(f func()) RelayOption {
 			})
 		}
 	}
+}
+
+// TaskAt returns the task that a relay sends at a time, of a row that is created now.
+func (b *Outbox) TaskAt(at time.Time, task *asynq.Task) (*asynq.Task, error) {
+	r, err := newRow(task, nil, b.now())
+	if err != nil {
+		return nil, err
+	}
+	relayed, _, err := r.task(defaultIdempotencyTTL, at)
+	return relayed, err
 }

@@ -93,9 +93,10 @@ func (b *Outbox) Channel() string { return strings.ToLower(b.outbox()) }
 // Enqueue adds a task to the outbox, in the transaction tx. It becomes a task in Redis after tx has
 // committed, and never if tx is rolled back. opts override the options of NewTask.
 //
-// The ID of the task is a new UUID unless TaskID is given. ProcessIn counts from this call. With
-// IdempotencyKey, rows with the same key become one task, and options that exclude IdempotencyKey
-// are errors. Unique and TaskID are checked when a relay enqueues the task: a row that Redis then
+// The ID of the task is a new UUID unless TaskID is given. ProcessIn and ExpiresIn count from this
+// call. With IdempotencyKey, rows with the same key become one task. Options that exclude
+// IdempotencyKey are errors: Debounce, Throttle, and OnDuplicate with a policy other than Reject.
+// Unique, UniqueKey and TaskID are checked when a relay enqueues the task: a row that Redis then
 // rejects is a failed row, see Outbox.Failed.
 //
 // It returns an error if the task or an option is invalid, or the error of the database, after

@@ -70,7 +70,7 @@ func newRow(task *asynq.Task, opts []asynq.Option, now time.Time) (*row, error) 
 	r := &row{
 		id: id.String(), typename: task.Type(), payload: payload, headers: string(headers), options: string(options), createdAt: now,
 	}
-	_, _, err = r.task(defaultIdempotencyTTL)
+	_, _, err = r.task(defaultIdempotencyTTL, now)
 	return r, err
 }
 
@@ -86,8 +86,8 @@ func validate(task *asynq.Task, opts ...asynq.Option) error {
 }
 
 // task returns the task of a row with an idempotency key, and the TTL of the key. The options of
-// the row take precedence over its own ID and key.
-func (r *row) task(ttl time.Duration) (*asynq.Task, time.Duration, error) {
+// the row take precedence over its own ID and key. ExpiresIn counts from the creation of the row.
+func (r *row) task(ttl time.Duration, now time.Time) (*asynq.Task, time.Duration, error) {
 	var texts []string
 	if err := json.Unmarshal([]byte(r.options), &texts); err != nil {
 		return nil, 0, fmt.Errorf("outbox: the column options is not a JSON array of texts: %w", err)
@@ -105,8 +105,13 @@ func (r *row) task(ttl time.Duration) (*asynq.Task, time.Duration, error) {
 		if err != nil {
 			return nil, 0, fmt.Errorf("outbox: %w", err)
 		}
-		if opt.Type() == asynq.IdempotencyKeyOpt {
+		switch left, _ := opt.Value().(time.Duration); opt.Type() {
+		case asynq.IdempotencyKeyOpt:
 			ttl = keyTTL(opt)
+		case asynq.ExpiresInOpt:
+			if waited := now.Sub(r.createdAt); left > 0 && waited > 0 {
+				opt = asynq.ExpiresIn(max(left-waited, time.Second)) // a server deletes an expired task
+			}
 		}
 		opts = append(opts, opt)
 	}
