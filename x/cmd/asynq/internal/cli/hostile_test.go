@@ -84,6 +84,7 @@ func TestHostileNames(t *testing.T) {
 		{"task", "wait", "-q", queue, ids[asynq.TaskStateArchived]}, {"task", "wait", "-q", queue, pending, "--timeout", "1ms"}, {"task", "wait", "-q", queue, unknown},
 		{"task", "cancel", pending}, {"task", "cancel", "-q", queue, pending}, {"task", "cancel", "-q", queue, unknown},
 		{"task", "reschedule", "-q", queue, "--process-in", "2h", scheduled, pending, unknown}, {"task", "update-payload", "-q", queue, "-l", "x", scheduled, pending, unknown},
+		{"task", "update", "-q", queue, "-l", "x", scheduled, unknown}, {"task", "update", "-q", queue, "--to-queue", hostileText, unknown},
 		{"task", "run", "-q", queue, scheduled, pending, unknown}, {"task", "archive", "-q", queue, scheduled, scheduled, unknown},
 		{"task", "delete", "-q", queue, scheduled, unknown},
 		{"task", "archiveall", "-q", q, "-s", "pending", "--dry-run"}, {"task", "archiveall", "-q", q, "-s", "pending"},
