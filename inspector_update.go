@@ -21,7 +21,8 @@ import (
 // Retention, ExpiresIn, ProcessAt, ProcessIn and Queue; what they do not name stays. Any other
 // option is an error. With ProcessAt or ProcessIn, a task in retry remains in retry, and all others
 // become scheduled; a time in the past means now. Without them, the task keeps its time and, in the
-// same queue, its place.
+// same queue, its place. ExpiresIn counts from this call. The time and the expiry are compared only
+// if the call sets both: a task that is due after it expires does not run.
 //
 // Queue moves the task, with its uniqueness lock, behind the tasks of the other queue. On a Redis
 // Cluster, it returns an error: no transition changes two queues there. The lock of a task with

@@ -107,8 +107,9 @@ func Throttle(key string, window time.Duration) Option { return throttleOption{k
 
 // ExpiresIn limits how long a task may wait: no attempt starts d after the call or later, rounded
 // up to whole seconds, by the clock of Redis. A task that has expired before its first attempt is
-// deleted instead, which counts as processed, not as failed. One that has expired after a failed
-// attempt is archived, which counts as failed.
+// deleted instead, which counts as processed, not as failed. One that has expired after an attempt
+// that failed or returned Snooze is archived, which counts as failed. If an archived task that has
+// expired is run again, it is archived again, unless Inspector.UpdateTask has set a new ExpiresIn.
 //
 // Servers and Receivers of this library check it when they fetch a task, so an expired task remains
 // in its queue until then. Those of other libraries ignore it, and so does the aggregation of a

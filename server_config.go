@@ -153,9 +153,9 @@ type Config struct {
 	// its last attempt, SkipRetry or CancelAndArchive, after a crash of its server used up its last
 	// attempt (err is ErrLeaseExpired), because it expired after a failed attempt (ErrTaskExpired),
 	// or because its message cannot be decoded (t then has only the ID and the queue). err is the
-	// error of the last attempt, never nil. t has no Result. OnArchived is not called for tasks
-	// that an Inspector archives, nor if this process ends before the call. If nil, archived tasks
-	// are not reported.
+	// error of the last attempt, never nil. t has no Result, Attempts or Progress; GetTaskInfo
+	// returns them. OnArchived is not called for tasks that an Inspector archives, nor if this
+	// process ends before the call. If nil, archived tasks are not reported.
 	//
 	// Up to 10 calls run at the same time, each on a goroutine of its own. While 1,000 calls have
 	// not returned, attempts that are about to archive further tasks keep their workers. A panic is

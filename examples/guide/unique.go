@@ -38,7 +38,7 @@ func IndexDocument(ctx context.Context, client *asynq.Client, id string, text []
 }
 
 // NotifyEdited enqueues a mail about a document 5 s after its last edit, at most a minute after the
-// first. It expires if no worker is free for ten minutes.
+// first. It expires ten minutes after the last edit if no worker has started it.
 func NotifyEdited(ctx context.Context, client *asynq.Client, id string) error {
 	task := asynq.NewTask("document:edited", []byte(id))
 	_, err := client.EnqueueContext(ctx, task, asynq.Debounce("edited-"+id, 5*time.Second, time.Minute), asynq.ExpiresIn(10*time.Minute))
