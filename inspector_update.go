@@ -21,8 +21,9 @@ import (
 // Retention, ExpiresIn, ProcessAt, ProcessIn and Queue; what they do not name stays. Any other
 // option is an error. With ProcessAt or ProcessIn, a task in retry remains in retry, and all others
 // become scheduled; a time in the past means now. Without them, the task keeps its time and, in the
-// same queue, its place. ExpiresIn counts from this call. The time and the expiry are compared only
-// if the call sets both: a task that is due after it expires does not run.
+// same queue, its place. ExpiresIn counts from this call. It is an error if ProcessAt or ProcessIn
+// is not before the expiry. ExpiresIn alone is not compared with the time that the task has: a task
+// that is due after it expires does not run.
 //
 // Queue moves the task, with its uniqueness lock, behind the tasks of the other queue. On a Redis
 // Cluster, it returns an error: no transition changes two queues there. The lock of a task with
@@ -53,6 +54,9 @@ func (i *Inspector) UpdateTask(ctx context.Context, queue, id string, payload []
 		}
 		if m.Timeout == 0 && m.Deadline == 0 {
 			m.Timeout = ceilSeconds(defaultTimeout)
+		}
+		if at := m.Expires(); u.Reschedule && at > 0 && u.At >= at {
+			return fmt.Errorf("the task expires at %v, before it would be due: set ExpiresIn, too", unixTime(at).UTC())
 		}
 		return nil
 	}

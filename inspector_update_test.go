@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -167,6 +168,12 @@ func TestUpdateTaskRejects(t *testing.T) {
 		}
 		if _, err := i.UpdateTask(ctx, "default", "later", nil, asynq.ProcessIn(time.Hour), asynq.ExpiresIn(time.Minute)); err == nil {
 			env.T.Error("a task that is due after it expires is accepted")
+		}
+		env.Enqueue("expiring", asynq.ProcessIn(time.Minute), asynq.ExpiresIn(time.Hour))
+		for d, late := range map[time.Duration]bool{50 * time.Minute: false, 2 * time.Hour: true} {
+			if _, err := i.UpdateTask(ctx, "default", "expiring", nil, asynq.ProcessIn(d)); err != nil != late || late && !strings.Contains(err.Error(), "expires") {
+				env.T.Errorf("a delay of %v for a task that expires in an hour: error %v", d, err)
+			}
 		}
 		if after := stored(); len(before) == 0 || !maps.Equal(before, after) {
 			env.T.Errorf("rejected changes changed the task from %v to %v", before, after)

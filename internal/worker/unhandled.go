@@ -35,7 +35,7 @@ func (f *Fetcher) awaitHandler(a *Attempt) (delay time.Duration, ok bool) {
 	msg, now := a.Message, f.redisTime()
 	since, err := strconv.ParseInt(msg.Ext().Get(wire.ExtUnhandledSince), 10, 64)
 	if err != nil {
-		since = now.Unix()
+		since = now.Add(time.Second - 1).Unix() // rounded up, so that it does not wait too short a time
 	}
 	waited := max(now.Sub(time.Unix(since, 0)), 0)
 	left := f.cfg.UnhandledFor - waited

@@ -88,7 +88,7 @@ func (r *Relay) ping(ctx context.Context) error {
 
 // outcomes is the result of sending a batch.
 type outcomes struct {
-	done     []string         // in Redis
+	done     []string         // in Redis, or expired
 	failed   map[string]error // never to be sent
 	retry    map[retry][]string
 	rejected error // first error of retry
@@ -110,6 +110,9 @@ func (r *Relay) send(ctx context.Context, rows []*row, now time.Time) *outcomes 
 		task, ttl, err := w.task(r.idempotencyTTL, now)
 		age := now.Sub(w.firstSent)
 		switch {
+		case errors.Is(err, errExpired):
+			r.log.Info("outbox row expired, deleting it", "table", r.box.outbox(), "row", w.id, "type", w.typename)
+			o.done = append(o.done, w.id)
 		case err != nil:
 			o.failed[w.id] = err
 		case age > ttl-ttl/10:

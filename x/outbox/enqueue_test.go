@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -152,7 +153,7 @@ func TestExpiresInCountsFromEnqueue(t *testing.T) {
 	now := time.Now()
 	box := outbox.New(outbox.SQLite)
 	box.SetNow(func() time.Time { return now })
-	for d, want := range map[time.Duration]time.Duration{0: time.Hour, 59 * time.Minute: time.Minute, 2 * time.Hour: time.Second, -time.Minute: time.Hour} {
+	for d, want := range map[time.Duration]time.Duration{0: time.Hour, 59 * time.Minute: time.Minute, -time.Minute: time.Hour} {
 		task, err := box.TaskAt(now.Add(d), asynq.NewTask("t", nil, asynq.ExpiresIn(time.Hour)))
 		if err != nil {
 			t.Fatal(err)
@@ -161,6 +162,27 @@ func TestExpiresInCountsFromEnqueue(t *testing.T) {
 		if got := opts[len(opts)-1]; got != asynq.ExpiresIn(want) {
 			t.Errorf("relayed after %v: %v, want %v", d, got, want)
 		}
+	}
+	for _, d := range []time.Duration{time.Hour, 2 * time.Hour} {
+		if _, err := box.TaskAt(now.Add(d), asynq.NewTask("t", nil, asynq.ExpiresIn(time.Hour))); !errors.Is(err, outbox.ErrExpired) {
+			t.Errorf("relayed after %v: error %v, want %v", d, err, outbox.ErrExpired)
+		}
+	}
+}
+
+// A row whose task has expired is deleted, and makes no task.
+func TestExpiredRowsAreDeleted(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, outbox.SQLite)
+	e.useMini()
+	e.enqueue(asynq.NewTask("t", nil), asynq.ExpiresIn(time.Minute))
+	e.box.SetNow(func() time.Time { return time.Now().Add(time.Hour) })
+	e.relayAll(e.relay())
+	if failed := e.failed(); len(failed) > 0 {
+		t.Errorf("failed rows %+v", failed)
+	}
+	if tasks := e.pending(); len(tasks) > 0 {
+		t.Errorf("%d tasks exist", len(tasks))
 	}
 }
 

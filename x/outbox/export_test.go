@@ -36,6 +36,9 @@ func OnNotification(f func()) RelayOption {
 	}
 }
 
+// ErrExpired is the error of TaskAt for an expired task.
+var ErrExpired = errExpired
+
 // TaskAt returns the task that a relay sends at a time, of a row that is created now.
 func (b *Outbox) TaskAt(at time.Time, task *asynq.Task) (*asynq.Task, error) {
 	r, err := newRow(task, nil, b.now())

@@ -85,8 +85,12 @@ func validate(task *asynq.Task, opts ...asynq.Option) error {
 	return nil
 }
 
+// errExpired means that the task of a row expired before a relay enqueued it.
+var errExpired = errors.New("outbox: the task has expired")
+
 // task returns the task of a row with an idempotency key, and the TTL of the key. The options of
 // the row take precedence over its own ID and key. ExpiresIn counts from the creation of the row.
+// It returns errExpired if that time has passed.
 func (r *row) task(ttl time.Duration, now time.Time) (*asynq.Task, time.Duration, error) {
 	var texts []string
 	if err := json.Unmarshal([]byte(r.options), &texts); err != nil {
@@ -110,7 +114,10 @@ func (r *row) task(ttl time.Duration, now time.Time) (*asynq.Task, time.Duration
 			ttl = keyTTL(opt)
 		case asynq.ExpiresInOpt:
 			if waited := now.Sub(r.createdAt); left > 0 && waited > 0 {
-				opt = asynq.ExpiresIn(max(left-waited, time.Second)) // a server deletes an expired task
+				if waited >= left {
+					return nil, 0, errExpired
+				}
+				opt = asynq.ExpiresIn(left - waited)
 			}
 		}
 		opts = append(opts, opt)

@@ -54,6 +54,9 @@ func newTaskRow(t *asynq.TaskInfo) *taskRow {
 		TimeoutSeconds: int64(t.Timeout / time.Second), Deadline: moment(t.Deadline),
 		RetentionSeconds: int64(t.Retention / time.Second), CompletedAt: moment(t.CompletedAt), IsOrphaned: t.IsOrphaned, info: t,
 	}
+	if t.State == 0 {
+		r.State = "" // the task is gone
+	}
 	if t.State == asynq.TaskStateScheduled || t.State == asynq.TaskStateRetry {
 		r.NextProcessAt = moment(t.NextProcessAt) // for a pending task it is only the time of the read
 	}

@@ -64,7 +64,14 @@ conflicts of task IDs or uniqueness locks.`,
 			}
 			row := newTaskRow(info)
 			return a.show(cmd, row, func(w io.Writer, _ out.Options) error {
-				a.printErrf("enqueued to queue %q, %s", row.Queue, row.State)
+				switch {
+				case !info.IsRepeated:
+					a.printErrf("enqueued to queue %q, %s", row.Queue, row.State)
+				case row.State == "":
+					a.printErrf("no new task in queue %q: an earlier call created one, which is gone", row.Queue)
+				default:
+					a.printErrf("no new task in queue %q: an earlier call created one, %s", row.Queue, row.State)
+				}
 				_, err := fmt.Fprintln(w, out.Name(row.ID))
 				return err
 			})

@@ -20,6 +20,8 @@ func TestTaskEnqueue(t *testing.T) {
 		{"task_enqueue", `task enqueue -t mail -l {"a":1} --id a --retry 3 --queue q --timeout 5s --retention 1h -H x=y -H z= --unique 1h`, ""},
 		{"task_enqueue_twice", `task enqueue -t mail -l {"a":1} --id a --queue q`, ""},
 		{"task_enqueue_duplicate", `task enqueue -t mail -l {"a":1} --queue q --unique 1h`, ""},
+		{"task_enqueue_kept", `task enqueue -t mail -l {"a":1} --queue q --unique 1h --on-duplicate keep`, ""},
+		{"task_enqueue_policy_alone", `task enqueue -t mail --on-duplicate replace`, ""},
 		{"task_enqueue_stdin", "task enqueue --type_name later --payload - --id b --process_in 1h --group g -o json", "from\nstdin"},
 		{"task_enqueue_file", "task enqueue -t file --id c -l @" + file, ""},
 		{"task_enqueue_at", "task enqueue -t at --id d -l @@at --process_at 2100-01-02T03:04:05Z --deadline 4102444800", ""},

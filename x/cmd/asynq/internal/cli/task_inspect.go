@@ -49,7 +49,7 @@ func newTaskInspect(a *app) *cobra.Command {
 				if raw {
 					return a.writeRaw(t.Payload)
 				}
-				row := &inspectRow{taskRow: newTaskRow(t), Attempts: []attemptRow{}, Progress: newProgressRow(t.Progress)}
+				row := &inspectRow{taskRow: newTaskRow(t), Attempts: []attemptRow{}, Progress: newProgressRow(t.Progress), ExpiresAt: moment(t.ExpiresAt)}
 				for _, attempt := range t.Attempts {
 					row.Attempts = append(row.Attempts, newAttemptRow(attempt))
 				}
@@ -90,6 +90,8 @@ type inspectRow struct {
 	Worker   *taskWorker  `json:"worker"`   // null unless the task is active and its server has reported it
 	Attempts []attemptRow `json:"attempts"` // that failed, oldest first; empty unless servers keep them
 	Progress *progressRow `json:"progress"` // null unless its handler has reported some
+
+	ExpiresAt *time.Time `json:"expires_at"` // null if the task does not expire
 }
 
 // taskWorker is the server that runs a task, with its current attempt.
@@ -170,6 +172,7 @@ func (r *inspectRow) write(w io.Writer, format string) error {
 	}
 	line("Timeout", lasting(t.Timeout))
 	line("Deadline", out.Time(t.Deadline))
+	line("Expires at", out.Time(t.ExpiresAt))
 	line("Retention", lasting(t.Retention))
 	line("Completed at", out.Time(t.CompletedAt))
 	line("Last failed", out.Time(t.LastFailedAt))

@@ -31,6 +31,8 @@ func modeOptions(cmd *cobra.Command) (opts []asynq.Option, err error) {
 		return nil, usage("--unique, --debounce and --throttle are mutually exclusive")
 	case f.Changed("key") && keyed == 0:
 		return nil, usage("--key requires --unique, --debounce or --throttle")
+	case f.Changed("on-duplicate") && keyed == 0:
+		return nil, usage("--on-duplicate requires --unique, --debounce or --throttle")
 	case f.Changed("max-wait") && !f.Changed("debounce"):
 		return nil, usage("--max-wait requires --debounce")
 	case (f.Changed("debounce") || f.Changed("throttle")) && !f.Changed("key"):
@@ -70,7 +72,7 @@ func newTaskUpdate(a *app) *cobra.Command {
 		})
 	f := cmd.Flags()
 	f.StringP("payload", "l", "", "new payload: text, @FILE, or - for standard input")
-	f.Int("retry", 25, "maximum number of retries")
+	f.Int("retry", 0, "maximum number of retries")
 	f.Duration("timeout", 0, "timeout of an attempt; 0 means 30m, or none with a deadline")
 	f.Duration("retention", 0, "how long to keep the task after it succeeds")
 	f.Duration("expires-in", 0, "delete the task if no attempt starts within this time")
