@@ -28,7 +28,11 @@ const aim = `((selector, text) => {
 	const hit = document.elementFromPoint(x, y);
 	if (!hit || !e.contains(hit) && !(hit.contains(e) && hit.matches("label"))) return [];
 	window.hit = "nothing";
-	document.addEventListener("click", ({target}) => window.hit = fits(target.closest(selector) ?? target) || target.contains(e) ? "it" : target.outerHTML, {capture: true, once: true});
+	document.addEventListener("click", ({target}) => {
+		const on = target.closest(selector);
+		if (on && fits(on) || target.closest("label")?.contains(e)) window.hit = "it";
+		else if (!target.contains(e)) window.hit = target.outerHTML; // else the page moved between press and release
+	}, {capture: true, once: true});
 	return [x, y];
 })`
 
