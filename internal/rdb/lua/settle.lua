@@ -36,17 +36,16 @@
 
 local now, us = clock()
 local recovery = ARGV[4] ~= "" and ARGV[4]
-local args, locks, written = ARGV, nil, nil
+local args, values = ARGV, nil
 for first = #KEYS - 4, #args, 3 do -- 11 keys and 6 arguments are not of a task
-  local i, name = tonumber(args[first]), args[first + 1]
-  if name == "lock" then
-    locks = locks or {}
-    locks[i] = args[first + 2]
-  else
-    written = written or {}
-    written[i] = written[i] or {}
-    written[i][name] = args[first + 2]
-  end
+  local name = args[first + 1]
+  values = values or {}
+  values[name] = values[name] or {}
+  values[name][tonumber(args[first])] = args[first + 2]
+end
+local locks, results, progress, logs
+if values then
+  locks, results, progress, logs = values.lock, values.result, values.progress, values.log
 end
 
 -- The tables of outcomes that no task has stay nil: each costs as much as a command.
@@ -152,13 +151,14 @@ for i = 1, #codes do
     if state == "pending" then
       redis.call("HSET", task, "pending_since", now_ns)
     end
-    if written and written[i] then
-      for field, value in pairs(written[i]) do
-        if field == "log" then
-          value = prepend(redis.call("HGET", task, "log"), value)
-        end
-        redis.call("HSET", task, field, value)
-      end
+    if results and results[i] then
+      redis.call("HSET", task, "result", results[i])
+    end
+    if progress and progress[i] then
+      redis.call("HSET", task, "progress", progress[i])
+    end
+    if logs and logs[i] then
+      redis.call("HSET", task, "log", prepend(redis.call("HGET", task, "log"), logs[i]))
     end
     -- Processes of other libraries may fetch the task next, and do not know the token.
     if state == "completed" then
