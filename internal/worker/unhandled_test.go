@@ -28,6 +28,7 @@ func TestUnhandledTasksAreReturned(t *testing.T) {
 			}
 		}
 		r.addMessage("q", &wire.TaskMessage{Type: "new", ID: "a", Queue: "q", MaxRetry: 2, Retried: 1, Headers: map[string]string{"k": "v"}})
+		time.Sleep(900 * time.Millisecond) // no whole second
 		began, attempts, longest := time.Now(), 0, time.Duration(0)
 		for {
 			r.markNonEmpty("q")
@@ -42,7 +43,7 @@ func TestUnhandledTasksAreReturned(t *testing.T) {
 				}
 				break
 			}
-			if got, want := msg.Ext().Get(wire.ExtUnhandledSince), fmt.Sprint(began.Add(r.skew).Unix()); got != want {
+			if got, want := msg.Ext().Get(wire.ExtUnhandledSince), fmt.Sprint(began.Add(r.skew+time.Second-1).Unix()); got != want {
 				t.Fatalf("unhandled since %s, want %s", got, want)
 			}
 			if attempts++; attempts > 200 || reported > 0 {
