@@ -100,7 +100,7 @@ func TestInspectorErrorTexts(t *testing.T) {
 func inspectorCalls(i *asynq.Inspector, ctx context.Context) map[string]func() error { //nolint:revive // As WithContext takes them.
 	const q, id = "default", "t"
 	v := i.WithContext(ctx)
-	all := asynq.TaskFilter{}
+	all, statsFrom := asynq.TaskFilter{}, time.Now().Add(-time.Hour)
 	calls := map[string]func() error{
 		"CancelAndArchive": func() error { return i.CancelAndArchive(ctx, id) },
 		"CancelAndDelete":  func() error { return i.CancelAndDelete(ctx, id) },
@@ -122,6 +122,10 @@ func inspectorCalls(i *asynq.Inspector, ctx context.Context) map[string]func() e
 		"GetTaskInfo":                func() error { return testenv.ErrorOf(v.GetTaskInfo(q, id)) },
 		"Groups":                     func() error { return testenv.ErrorOf(v.Groups(q)) },
 		"History":                    func() error { return testenv.ErrorOf(v.History(q, 1)) },
+		"TypeStats":                  func() error { return testenv.ErrorOf(i.TypeStats(ctx, q, statsFrom, time.Time{})) },
+		"QueueHistory":               func() error { return testenv.ErrorOf(i.QueueHistory(ctx, "", statsFrom, time.Time{})) },
+		"TypeHistory":                func() error { return testenv.ErrorOf(i.TypeHistory(ctx, q, "type", statsFrom, time.Time{})) },
+		"ErrorStats":                 func() error { return testenv.ErrorOf(i.ErrorStats(ctx, q, statsFrom, time.Time{})) },
 		"ListSchedulerEnqueueEvents": func() error { return testenv.ErrorOf(v.ListSchedulerEnqueueEvents("e")) },
 		"PauseQueue":                 func() error { return v.PauseQueue(q) },
 		"UnpauseQueue":               func() error { return v.UnpauseQueue(q) },

@@ -33,6 +33,7 @@ var hostileCalls = map[string]map[string]func(h *hostile){
 	"lists":     hostileLists,
 	"bulk":      hostileBulk,
 	"records":   hostileRecords,
+	"stats":     hostileStats,
 	"mux":       hostileMux,
 	"server":    hostileServer,
 	"receiver":  hostileReceiver,

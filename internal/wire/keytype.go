@@ -48,6 +48,8 @@ func KeyTypeOf(k Queue, key string) (KeyType, bool) {
 	case strings.HasPrefix(key, k.IdempotencyRecord("")), strings.HasPrefix(key, k.IdempotencyKey("")),
 		strings.HasPrefix(key, k.Throttle("")), strings.HasPrefix(key, k.Tick("")), strings.HasPrefix(key, k.Import("")):
 		return KeyType{Type: "string", Expires: true}, true
+	case strings.HasPrefix(key, k.prefix+"stats:"), strings.HasPrefix(key, k.prefix+"errors:"):
+		return KeyType{Type: "hash", Expires: true}, true
 	case strings.HasPrefix(key, k.UniquePrefix()):
 		return KeyType{Type: "string"}, true
 	}
