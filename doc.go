@@ -35,7 +35,8 @@
 // group into one.
 //
 // [ErrorHandler] is called for failed attempts; [IsPanicError] and [ErrHandlerStuck] detect the
-// cause. An [Observer] provides data for metrics and traces, and a [Logger] receives the log.
+// cause, and [ErrorKind] groups errors by their text. An [Observer] provides data for metrics and
+// traces, and a [Logger] receives the log.
 //
 // # Scheduling
 //

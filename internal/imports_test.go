@@ -114,6 +114,7 @@ func parse(name, rel string) (*sourceFile, error) {
 // them.
 var mayImport = map[string][]string{
 	"internal/batch":     {},
+	"internal/errorkind": {},
 	"internal/wire":      {},
 	"internal/prose":     {},
 	"internal/runner":    {},

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/asynq-go/asynq"
 )
@@ -103,6 +104,13 @@ var hostileTask = map[string]func(h *hostile){
 	"IsPanicError": func(h *hostile) {
 		h.check(!asynq.IsPanicError(nil) && !asynq.IsPanicError(errors.New("x")), "an error without a panic is a PanicError")
 		h.check(asynq.IsPanicError(&asynq.PanicError{}), "a PanicError is not recognized")
+	},
+	"ErrorKind": func(h *hostile) {
+		for _, text := range slices.Concat(blankNames, unusualNames, []string{notUTF8, hugeName, "a @ b", "‹", "\"", "://"}) {
+			kind := asynq.ErrorKind(text)
+			h.check(utf8.ValidString(kind) && len(kind) < 1000, "the kind of an error of %d bytes has %d", len(text), len(kind))
+			h.check(asynq.ErrorKind(kind) == kind, "the kind %q is of another kind", kind)
+		}
 	},
 	"PanicError.Error": func(h *hostile) {
 		h.check((&asynq.PanicError{}).Error() != "", "an empty PanicError has no text")
