@@ -105,14 +105,25 @@ func inspectorCalls(i *asynq.Inspector, ctx context.Context) map[string]func() e
 		"CancelAndArchive": func() error { return i.CancelAndArchive(ctx, id) },
 		"CancelAndDelete":  func() error { return i.CancelAndDelete(ctx, id) },
 		"CancelProcessing": func() error { return v.CancelProcessing(id) },
-		"ClusterKeySlot":   func() error { return testenv.ErrorOf(v.ClusterKeySlot(q)) },
-		"ClusterNodes":     func() error { return testenv.ErrorOf(v.ClusterNodes(q)) },
-		"DeleteQueue":      func() error { return v.DeleteQueue(q, true) },
-		"ExportTasks":      func() error { return testenv.LastError(i.ExportTasks(ctx, q, asynq.TaskStatePending, all)) },
-		"Tasks":            func() error { return testenv.LastError(i.Tasks(ctx, q, asynq.TaskStatePending, all)) },
-		"RunTasks":         func() error { return testenv.ErrorOf(i.RunTasks(ctx, q, asynq.TaskStateRetry, all)) },
-		"ArchiveTasks":     func() error { return testenv.ErrorOf(i.ArchiveTasks(ctx, q, asynq.TaskStatePending, all)) },
-		"DeleteTasks":      func() error { return testenv.ErrorOf(i.DeleteTasks(ctx, q, asynq.TaskStatePending, all)) },
+		"RedisNodes": func() error {
+			nodes, err := i.RedisNodes(ctx)
+			if len(nodes) > 0 {
+				err = nodes[0].Err
+			}
+			return err
+		},
+		"Processes":      func() error { return testenv.ErrorOf(i.Processes(ctx, time.Hour)) },
+		"MuteCause":      func() error { return i.MuteCause(ctx, asynq.Mute{ID: id}) },
+		"UnmuteCause":    func() error { return testenv.ErrorOf(i.UnmuteCause(ctx, id)) },
+		"Mutes":          func() error { return testenv.ErrorOf(i.Mutes(ctx)) },
+		"ClusterKeySlot": func() error { return testenv.ErrorOf(v.ClusterKeySlot(q)) },
+		"ClusterNodes":   func() error { return testenv.ErrorOf(v.ClusterNodes(q)) },
+		"DeleteQueue":    func() error { return v.DeleteQueue(q, true) },
+		"ExportTasks":    func() error { return testenv.LastError(i.ExportTasks(ctx, q, asynq.TaskStatePending, all)) },
+		"Tasks":          func() error { return testenv.LastError(i.Tasks(ctx, q, asynq.TaskStatePending, all)) },
+		"RunTasks":       func() error { return testenv.ErrorOf(i.RunTasks(ctx, q, asynq.TaskStateRetry, all)) },
+		"ArchiveTasks":   func() error { return testenv.ErrorOf(i.ArchiveTasks(ctx, q, asynq.TaskStatePending, all)) },
+		"DeleteTasks":    func() error { return testenv.ErrorOf(i.DeleteTasks(ctx, q, asynq.TaskStatePending, all)) },
 		"ListTasks": func() error {
 			return testenv.ErrorOf(i.ListTasks(ctx, q, asynq.TaskStatePending, asynq.ListTasksOptions{}))
 		},

@@ -60,6 +60,44 @@ var hostileInspector = map[string]func(h *hostile){
 			h.noErr(testenv.ErrorOf(h.inspect.WithMemorySamples(n).GetQueueInfo("default")))
 		}
 	},
+	"Inspector.RedisNodes": func(h *hostile) {
+		h.wantErr(testenv.ErrorOf(h.inspect.RedisNodes(noContext)), nil, "ctx must not be nil")
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		nodes, err := h.inspect.RedisNodes(ctx)
+		h.check(err != nil || len(nodes) > 0 && errors.Is(nodes[0].Err, context.Canceled), "nodes %+v", nodes)
+	},
+	"Inspector.Processes": func(h *hostile) {
+		h.wantErr(testenv.ErrorOf(h.inspect.Processes(noContext, 0)), nil, "ctx must not be nil")
+		for _, within := range []time.Duration{math.MinInt64, -1, 0, math.MaxInt64} {
+			h.noErr(testenv.ErrorOf(h.inspect.Processes(context.Background(), within)))
+		}
+	},
+	"Inspector.MuteCause": func(h *hostile) {
+		ctx := context.Background()
+		h.wantErr(h.inspect.MuteCause(noContext, asynq.Mute{ID: "x"}), nil, "ctx must not be nil")
+		h.wantErr(h.inspect.MuteCause(ctx, asynq.Mute{}), nil, "ID must not be empty")
+		for _, text := range []string{notUTF8, strings.Repeat("x", 2000)} {
+			h.wantErr(h.inspect.MuteCause(ctx, asynq.Mute{ID: text}), nil, "ID must be valid UTF-8 of up to 512 bytes")
+			h.wantErr(h.inspect.MuteCause(ctx, asynq.Mute{ID: "x", By: text}), nil, "By must be")
+			h.wantErr(h.inspect.MuteCause(ctx, asynq.Mute{ID: "x", Note: text}), nil, "Note must be")
+		}
+		h.wantErr(h.inspect.MuteCause(ctx, asynq.Mute{ID: "x", Until: time.Unix(1, 0)}), nil, "in the future")
+		h.wantErr(h.inspect.MuteCause(ctx, asynq.Mute{ID: "x", Until: time.Now().AddDate(1, 0, 0)}), nil, "within 90 days")
+	},
+	"Inspector.UnmuteCause": func(h *hostile) {
+		ctx := context.Background()
+		h.wantErr(testenv.ErrorOf(h.inspect.UnmuteCause(noContext, "x")), nil, "ctx must not be nil")
+		for _, ids := range [][]string{nil, {""}, {notUTF8}, blankNames, unusualNames} {
+			n, err := h.inspect.UnmuteCause(ctx, ids...)
+			h.noErr(err)
+			h.check(n == 0, "%d were muted", n)
+		}
+	},
+	"Inspector.Mutes": func(h *hostile) {
+		h.wantErr(testenv.ErrorOf(h.inspect.Mutes(noContext)), nil, "ctx must not be nil")
+		h.noErr(testenv.ErrorOf(h.inspect.Mutes(context.Background())))
+	},
 	"Inspector.Queues": func(h *hostile) { h.noErr(testenv.ErrorOf(h.inspect.Queues())) },
 	"Inspector.GetQueueInfo": func(h *hostile) {
 		h.withMissingQueues(func(queue string) error { return testenv.ErrorOf(h.inspect.GetQueueInfo(queue)) })

@@ -139,9 +139,9 @@ func (b *Inspector) Started(ctx context.Context, queue string, ids []string) (ma
 }
 
 // living returns the keys of processes in a set. The TTL of a key determines whether its process is
-// running; the scores are by the host's clock, and only exclude old entries.
+// running; the scores are by the host's clock, which may be wrong, and only exclude old entries.
 func (b *Inspector) living(ctx context.Context, set string) ([]string, error) {
-	since := strconv.FormatInt(time.Now().Add(-time.Minute).Unix(), 10)
+	since := strconv.FormatInt(time.Now().Add(-time.Hour).Unix(), 10)
 	keys, err := b.Client().ZRangeByScore(ctx, set, &redis.ZRangeBy{Min: since, Max: "+inf"}).Result()
 	if err != nil {
 		return nil, fmt.Errorf("inspect: listing %s: %w", set, err)

@@ -81,6 +81,10 @@ func (n Namespace) SchedulerGroup(group string) string {
 	return string(n) + ":scheduler_groups:{" + group + "}"
 }
 
+// HealthMutes is the key of the HASH of muted causes: the Mute of each, by the ID of the cause. An
+// extension; it has a TTL.
+func (n Namespace) HealthMutes() string { return string(n) + ":health_mutes" }
+
 // ValidateQueueName returns an error if name is not a valid name of a queue.
 func ValidateQueueName(name string) error {
 	switch {
@@ -257,3 +261,22 @@ type Process struct {
 
 // String returns host:pid:id, as in keys.
 func (p Process) String() string { return p.Host + ":" + strconv.Itoa(p.PID) + ":" + p.ID }
+
+// ParseProcess returns the process of a key of Server or Scheduler; set is Servers or Schedulers. The
+// ID of a worker that polls a Receiver has a colon.
+func ParseProcess(set, key string) (Process, bool) {
+	text, ok := strings.CutPrefix(key, set+":{")
+	if !ok {
+		return Process{}, false
+	}
+	if text, ok = strings.CutSuffix(text, "}"); !ok {
+		return Process{}, false
+	}
+	parts := strings.Split(text, ":")
+	for n := 1; n < len(parts)-1; n++ {
+		if pid, err := strconv.Atoi(parts[n]); err == nil {
+			return Process{Host: strings.Join(parts[:n], ":"), PID: pid, ID: strings.Join(parts[n+1:], ":")}, true
+		}
+	}
+	return Process{}, false
+}

@@ -31,6 +31,7 @@ func TestNamespaceKeys(t *testing.T) {
 			"Scheduler":        n.Scheduler(process),
 			"SchedulerHistory": n.SchedulerHistory("e7"),
 			"SchedulerGroup":   n.SchedulerGroup("main"),
+			"HealthMutes":      n.HealthMutes(),
 			"Queue":            n.Queue("low").TaskPrefix(),
 		}
 	}
@@ -46,6 +47,7 @@ func TestNamespaceKeys(t *testing.T) {
 		"Scheduler":        "asynq:schedulers:{web-1:42:1b4e}",
 		"SchedulerHistory": "asynq:scheduler_history:e7",
 		"SchedulerGroup":   "asynq:scheduler_groups:{main}",
+		"HealthMutes":      "asynq:health_mutes",
 		"Queue":            "asynq:{low}:t:",
 	}
 	checkKeys(t, reflect.TypeFor[wire.Namespace](), keys, want)
@@ -274,6 +276,22 @@ func TestGroupOf(t *testing.T) {
 	for _, key := range []string{"", q.Group("users"), q.Groups(), wire.DefaultNamespace.Queue("high").AggregationSet("users", "9c1d")} {
 		if got, ok := wire.GroupOf(q, key); ok {
 			t.Errorf("GroupOf accepts %s as a set of group %q", key, got)
+		}
+	}
+}
+
+func TestParseProcess(t *testing.T) {
+	const n = wire.DefaultNamespace
+	for _, p := range []wire.Process{
+		{Host: "web-1", PID: 42, ID: "1b4e"}, {Host: "fe80::a", PID: 7, ID: "id"}, {Host: "web-1", PID: 42, ID: "1b4e:worker:8"}, {Host: "", PID: 0, ID: ""},
+	} {
+		if got, ok := wire.ParseProcess(n.Servers(), n.Server(p)); !ok || got != p {
+			t.Errorf("%v is parsed as %v, %v", p, got, ok)
+		}
+	}
+	for _, key := range []string{"", "asynq:servers:{}", "asynq:servers:{a:b:c}", "asynq:servers:{a:1}", "asynq:servers:{a:1:c", "asynq:schedulers:{a:1:c}"} {
+		if p, ok := wire.ParseProcess(n.Servers(), key); ok {
+			t.Errorf("%q is parsed as %v", key, p)
 		}
 	}
 }
