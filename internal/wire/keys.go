@@ -262,8 +262,8 @@ type Process struct {
 // String returns host:pid:id, as in keys.
 func (p Process) String() string { return p.Host + ":" + strconv.Itoa(p.PID) + ":" + p.ID }
 
-// ParseProcess returns the process of a key of Server or Scheduler; set is Servers or Schedulers. The
-// ID of a worker that polls a Receiver has a colon.
+// ParseProcess returns the process of a key of Server or Scheduler; set is Servers or Schedulers.
+// The ID of a worker that polls a Receiver has a colon.
 func ParseProcess(set, key string) (Process, bool) {
 	text, ok := strings.CutPrefix(key, set+":{")
 	if !ok {
