@@ -64,10 +64,15 @@ func (p DuplicatePolicy) String() string {
 // of the replaced task, with IsRepeated set.
 //
 // An active task never sees the new payload. The task that follows it waits for nothing: both may
-// run at once. If the attempt of the active task fails, it is retried as well, unless it was
-// superseded. Supersede cancels it on a best-effort basis, after the new task was created: the
+// run at once. But no two tasks wait with the same lock: if the attempt of the active task fails,
+// or a shutdown interrupts it, the task is deleted instead of retried, provided that the task that
+// follows it waits or is active. The attempt has the same outcome and counts as usual: an Observer
+// is notified of OutcomeRetried, for example. If the following task has ended, the other is
+// retried, and holds the lock again. A task whose retries are exhausted is archived in either case.
+//
+// Supersede cancels the active task on a best-effort basis, after the new task was created: the
 // request is lost if no server receives it. Servers of other libraries cancel such a task, but
-// retry it if its handler fails.
+// retry it if its handler fails, also beside the task that follows it.
 //
 // Enqueue returns an error if the task has no lock, if the policy is unknown, or if the task also
 // has an IdempotencyKey. A Scheduler and the task of a GroupAggregator only accept Reject.
@@ -80,9 +85,9 @@ func OnDuplicate(policy DuplicatePolicy) Option { return onDuplicateOption(polic
 // TaskInfo of the shared task, with the ID of the first call. The clock of Redis decides.
 //
 // Once the task is due it does not move any more: while it is pending or in retry, calls replace
-// it. While it is active, the next call creates another one. The key is held for at most a day
-// longer than quiet and maxWait after the last call: a task that waits longer in its queue is no
-// longer replaced.
+// it. While it is active, the next call creates another one, and a failed attempt of the active one
+// is not retried (see OnDuplicate). The key is held for at most a day longer than quiet and maxWait
+// after the last call: a task that waits longer in its queue is no longer replaced.
 //
 // quiet and maxWait are rounded up to whole seconds. Enqueue returns an error if the key is blank
 // or not valid UTF-8, if quiet is not positive, if maxWait is negative, or if the task also has

@@ -156,6 +156,62 @@ func TestSupersede(t *testing.T) {
 	})
 }
 
+// No two tasks wait with the same key: an active task whose attempt fails is deleted while a later
+// one waits, and retried if that has ended.
+func TestNoTwoTasksWaitWithTheSameKey(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		opts := []asynq.Option{asynq.UniqueKey("k", time.Hour), asynq.OnDuplicate(asynq.Replace)}
+		started, fail := make(chan string, 1), make(chan struct{})
+		outcomes := make(chan asynq.AttemptEnd, 10)
+		reported := make(chan string, 10)
+		env.Serve(asynq.Config{
+			Concurrency:    2,
+			RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour },
+			ErrorHandler: asynq.ErrorHandlerFunc(func(_ context.Context, task *asynq.Task, _ error) {
+				reported <- string(task.Payload())
+			}),
+			Observer: &asynq.Observer{AttemptEnded: func(a asynq.AttemptEnd) { outcomes <- a }},
+		}, func(_ context.Context, task *asynq.Task) error {
+			if payload := string(task.Payload()); payload != "two" {
+				started <- payload
+				<-fail
+				return errors.New("boom")
+			}
+			return nil
+		})
+		first := enqueueDoc(env, "one", opts...)
+		testenv.Await(env, started, "the first task")
+		second := enqueueDoc(env, "two", append(opts, asynq.ProcessIn(time.Hour))...)
+		if second.ID == first.ID || second.State != asynq.TaskStateScheduled {
+			env.T.Fatalf("the later task is %+v", second)
+		}
+		fail <- struct{}{}
+		env.AwaitState(first.ID, "")
+		if a := testenv.Await(env, outcomes, "the outcome"); a.ID != first.ID || a.Outcome != asynq.OutcomeRetried {
+			env.T.Errorf("the attempt ended with %+v", a)
+		}
+		if got := testenv.Await(env, reported, "the error"); got != "one" {
+			env.T.Errorf("the error of %q was reported", got)
+		}
+		env.WantCounts(1, 1)
+		wantStored(env, second)
+		env.CheckInvariants("while the later task waits")
+
+		if again := enqueueDoc(env, "three", opts...); again.ID != second.ID || !again.IsRepeated {
+			env.T.Fatalf("the next call returns %+v, want %q", again, second.ID)
+		}
+		testenv.Await(env, started, "the later task, with the payload of the next call")
+		third := enqueueDoc(env, "two", opts...)
+		env.AwaitState(third.ID, "")
+		fail <- struct{}{}
+		env.AwaitState(second.ID, "retry")
+		if again := enqueueDoc(env, "four", opts...); again.ID != second.ID || again.State != asynq.TaskStateRetry {
+			env.T.Errorf("the task in retry lost its key: the next call returns %+v", again)
+		}
+		env.CheckInvariants("at the end")
+	})
+}
+
 // However many producers debounce a key, one task runs, with the last payload. Each producer makes
 // 20 calls, or as many as ASYNQ_DEBOUNCE_CALLS says.
 func TestDebounce(t *testing.T) {

@@ -261,7 +261,7 @@ func (b *Broker) returnSets(ctx context.Context, queue string, keys []string, ow
 // returnBatch makes one call. It returns the keys of the expired or own sets that still have tasks.
 func (b *Broker) returnBatch(ctx context.Context, queue string, keys []string, own bool) (left []string, err error) {
 	q := b.Queue(queue)
-	c := script.NewCall(returnToGroupScript, 3+1+4*len(keys)).Key(q.AggregationSets, q.Groups, q.GroupsDue)
+	c := script.NewCall(returnToGroupScript, 3+2+4*len(keys)).Key(q.AggregationSets, q.Groups, q.GroupsDue)
 	names := make([]any, 0, len(keys))
 	next := make([]string, 0, len(keys))
 	for _, key := range keys {
@@ -276,7 +276,7 @@ func (b *Broker) returnBatch(ctx context.Context, queue string, keys []string, o
 	if len(names) == 0 {
 		return nil, nil
 	}
-	b.Run(ctx, c.Arg(script.Flag(own)).Arg(names...))
+	b.Run(ctx, c.Arg(script.Flag(own), q.TaskPrefix).Arg(names...))
 	r := c.Read()
 	for _, key := range next {
 		if r.Int() > 0 {

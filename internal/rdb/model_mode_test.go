@@ -20,8 +20,9 @@ import (
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// TestModeModel makes random calls with modes, among fetches, outcomes, deletions and the passing
-// of time, and compares the tasks of the queue and their locks with a model after each.
+// TestModeModel makes random calls with modes, among fetches, outcomes, lost replies, deletions and
+// the passing of time, and compares the tasks of the queue and their locks with a model after each.
+// No two tasks of a key may wait.
 func TestModeModel(t *testing.T) {
 	redistest.LimitChecks(t, 40)
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
@@ -35,7 +36,8 @@ func TestModeModel(t *testing.T) {
 				windows: map[string]modeWindow{},
 			}
 			rt.Repeat(map[string]func(*rapid.T){
-				"enqueue": m.enqueue, "enqueue2": m.enqueue, "fetch": m.fetch, "settle": m.settle, "delete": m.delete, "pass": m.pass, "": m.check,
+				"enqueue": m.enqueue, "enqueue2": m.enqueue, "fetch": m.fetch, "settle": m.settle, "reclaim": m.reclaim, "delete": m.delete,
+				"pass": m.pass, "": m.check,
 			})
 		})
 	})
@@ -58,6 +60,7 @@ type modeTask struct {
 	retried           int
 	due, first        int64 // unix seconds, approximately; 0: none
 	bounced           bool  // the last call that set its time was a debounce
+	followed          bool  // a later task has taken over the lock
 	token             string
 }
 
@@ -151,6 +154,9 @@ func (m *modeMachine) call(n *rdb.NewTask, kind string, now int64) (id, supersed
 		}
 		if m.add(t, at); t.lock != "" {
 			m.locks[n.Lock] = n.ID
+			if holder != nil {
+				holder.followed = true
+			}
 		}
 		if kind == "supersede" && holder != nil {
 			superseded = holder.id
@@ -217,6 +223,20 @@ func (m *modeMachine) fetch(rt *rapid.T) {
 	}
 }
 
+// replaced reports whether a task that leaves the state active is deleted rather than made waiting.
+// If it waits, it has its lock again.
+func (m *modeMachine) replaced(t *modeTask) bool {
+	if !t.followed {
+		return false
+	}
+	if other := m.tasks[m.locks[t.lock]]; other != nil && (other.waits() || other.state == wire.StateActive) {
+		m.remove(t)
+		return true
+	}
+	t.followed, m.locks[t.lock] = false, t.id
+	return false
+}
+
 // in returns the IDs of the tasks in some states.
 func (m *modeMachine) in(is func(t *modeTask) bool) (ids []string) {
 	for _, id := range slices.Sorted(maps.Keys(m.tasks)) {
@@ -248,18 +268,42 @@ func (m *modeMachine) settle(rt *rapid.T) {
 	case rdb.Retry:
 		s.Delay = modeRetry * time.Second
 		msg.Retried++
-		t.state, t.retried, t.due = wire.StateRetry, t.retried+1, time.Now().Unix()+modeRetry
+		if !m.replaced(t) {
+			t.state, t.retried, t.due = wire.StateRetry, t.retried+1, time.Now().Unix()+modeRetry
+		}
 	case rdb.Archive:
-		t.state = wire.StateArchived
+		t.state, t.followed = wire.StateArchived, false
 	default:
-		t.state = wire.StatePending
-		m.pending = slices.Insert(m.pending, 0, t.id)
+		m.release(t)
 	}
 	if s.Outcome != rdb.Requeue {
 		s.Message = redistest.Encode(m.t, msg)
 	}
 	if code := redistest.Settle(m.t, m.brokers[0], s); code != script.CodeOK {
 		rt.Fatalf("%v of %q: code %d", s.Outcome, t.id, code)
+	}
+}
+
+// release returns an active task to the front of pending.
+func (m *modeMachine) release(t *modeTask) {
+	if !m.replaced(t) {
+		t.state = wire.StatePending
+		m.pending = slices.Insert(m.pending, 0, t.id)
+	}
+}
+
+// reclaim returns the task of a fetch as if the reply to it was lost.
+func (m *modeMachine) reclaim(rt *rapid.T) {
+	active := m.in(func(t *modeTask) bool { return t.state == wire.StateActive })
+	if len(active) == 0 {
+		rt.Skip()
+	}
+	t := m.tasks[pick(rt, "task", active...)]
+	n := redistest.Reclaim(m.t, m.brokers[0], t.token)
+	t.token = ""
+	m.release(t)
+	if want := map[wire.State]int{wire.StatePending: 1}[t.state]; n != want {
+		rt.Errorf("reclaimed %d tasks of the fetch of %q, want %d", n, t.id, want)
 	}
 }
 
@@ -325,7 +369,7 @@ func (m *modeMachine) check(rt *rapid.T) {
 			rt.Errorf("task %+v: state %v, message %+v, error %v", t, f[1], msg, err)
 		}
 		m.adopt(rt, t, f[2])
-		if t.waits() && m.locks[t.lock] == id {
+		if t.waits() && t.lock != "" {
 			if other := waiting[t.lock]; other != "" {
 				rt.Errorf("%q and %q wait with the lock %q", other, id, t.lock)
 			}

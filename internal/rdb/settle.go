@@ -56,7 +56,7 @@ type Settlement struct {
 
 	Message   []byte        // encoded; Complete, Retry, Defer, Archive, Requeue (nil: unchanged)
 	Result    []byte        // nil: unchanged; ignored if the task is deleted
-	Lock      string        // to release with Complete or the task if the task holds it; empty: none
+	Lock      string        // of the task, to release with Complete or a deletion if it holds it; empty: none
 	Delay     time.Duration // Retry, Defer; see AtOnce
 	Retention int64         // Complete, seconds
 	Failed    bool          // Requeue: the attempt counts as processed and failed
@@ -281,7 +281,7 @@ func (s *settleBatch) addValues(c *script.Call) {
 		if item.Result != nil && !item.Deletes() {
 			c.Arg(i+1, "result", item.Result)
 		}
-		if lock := s.queue.Lock(item.Lock); lock != "" && (item.Outcome == Complete || item.Deletes()) {
+		if lock := s.queue.Lock(item.Lock); lock != "" && item.Outcome != Archive {
 			c.Arg(i+1, "lock", lock)
 		}
 		if item.Extra != nil && !item.Deletes() {

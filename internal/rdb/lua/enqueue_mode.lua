@@ -26,8 +26,9 @@
 --
 -- A waiting task that holds the lock is replaced. One that is active or being aggregated is
 -- followed: the new task is created and takes over the lock, which its former holder then does not
--- release. The lock of a task in any other state is free. The field first_at has the time of the
--- first call of a debounce.
+-- release. The field followed of the former holder has the time when its lock would have expired,
+-- in unix milliseconds; see lib/replaced.lua. The lock of a task in any other state is free. The
+-- field first_at has the time of the first call of a debounce.
 --
 -- The record is written unless the call changes nothing: a repeated call is evaluated again then.
 -- It is the first write: at maxmemory it fails, and nothing is written. Behind the codes it has the
@@ -84,20 +85,23 @@ local function debounce(t, first)
   t.first, t.at = first, string.format("%d", at)
 end
 
--- planNew(t, former) decides where a new task goes. former is the active holder of its lock, if
--- any. It returns a code and only reads, as the next functions do.
+-- planNew(t, former) decides where a new task goes. former is the active or staged holder of its
+-- lock, if any. It returns a code and only reads, as the next functions do.
 local function planNew(t, former)
   local code = creatable(t.task, "", "", ARGV[2], made)
   if code ~= OK then
     return code
   end
-  t.action, t.superseded = "create", t.policy == "supersede" and former
+  t.action = "create"
   if t.quiet > 0 then
     debounce(t, now)
   elseif t.till then
     t.at = string.format("%d", math.ceil(t.till / 1000)) -- at the end of the window
   elseif t.throttle ~= "" then
     t.unlocked = true -- the first task of a window
+  end
+  if former and not t.unlocked then
+    t.follows, t.expires = ARGV[2] .. former, string.format("%d", now_ms + redis.call("PTTL", t.lock))
   end
   placeable(t, KEYS[1], KEYS[3], KEYS[5], KEYS[6], ARGV[3])
   return OK
@@ -119,7 +123,7 @@ local function planChange(t, holder, state, group, first)
     code, at = locate(q, task, holder)
   end
   if code == STAGED then
-    return planNew(t)
+    return planNew(t, holder)
   elseif code ~= OK then
     return code
   end
@@ -160,7 +164,12 @@ local function plan(t)
     t.holder = holder
     return ALREADY
   end
-  return active and planNew(t, holder) or not active and planChange(t, holder, f[1], f[2] or "", f[4])
+  if not active then
+    return planChange(t, holder, f[1], f[2] or "", f[4])
+  end
+  local code = planNew(t, holder)
+  t.superseded = code == OK and t.policy == "supersede" and holder
+  return code
 end
 
 local tasks, moved, record, details, writes = {}, {}, {}, {}, false
@@ -225,6 +234,9 @@ place(new, KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[6], ARGV[3], now, us)
 
 for _, t in ipairs(tasks) do
   local due = t.at
+  if t.follows then
+    redis.call("HSET", t.follows, "followed", t.expires)
+  end
   if t.action and t.first then
     redis.call("HSET", t.task, "first_at", string.format("%d", t.first))
   end

@@ -28,11 +28,15 @@
 --            tasks), requeue (unfinished tasks, in reverse order of execution), delete
 -- ARGV[7..]  for each task: msg ("" = unchanged); then for each value: number of its task, its name
 --            (lock, result, progress or log), the value (log: maximum number of entries, a space,
---            the new entry)
+--            the new entry). A task that leaves its lock to a follower needs the lock with each
+--            outcome but archive
 -- RETURN     for each task: OK, ALREADY, GONE or LOST. A repeated call returns GONE for deleted
 --            tasks.
 -- BOUND      500 tasks, and as many trimmed; logs of about a megabyte
--- include: codes fields clock mark counters locks long active held purge archive expired log
+--
+-- A task that would wait again is deleted if a follower has replaced it; see lib/replaced.lua. The
+-- attempt counts as usual.
+-- include: codes fields clock mark counters locks long active held purge archive expired log replaced
 
 local now, us = clock()
 local recovery = ARGV[4] ~= "" and ARGV[4]
@@ -50,7 +54,7 @@ end
 
 -- The tables of outcomes that no task has stay nil: each costs as much as a command.
 local codes, ids, settled, n = {}, {}, {}, 0
-local entries, front, back, toDelete
+local entries, front, back, toDelete, relocks
 local processed, failures = 0, 0
 
 -- collect(key) returns the scores and IDs to add to a sorted set.
@@ -84,6 +88,7 @@ while at <= #runs do
     to.state, front, back = "pending", front or {}, back or {}
     list = outcome == "again" and back or front
   end
+  local waits = to.state == "retry" or to.state == "pending"
   for _ = 1, tonumber(tasks) do
     i = i + 1
     local task = KEYS[i + 11]
@@ -101,13 +106,18 @@ while at <= #runs do
       ids[n] = id
     end
     if code == OK then
-      settled[i] = to
-      if set then
-        set[#set + 1] = score
-        set[#set + 1] = id
-      elseif not list then
+      local deleted, till = outcome == "delete", waits and locks and locks[i] and fields(task, "followed")[1]
+      if till then
+        relocks = relocks or {}
+        deleted = replaced(id, locks[i], till, ARGV[2], now * 1000 + math.floor(us / 1000), relocks)
+      end
+      settled[i] = not deleted and to
+      if deleted then
         toDelete = toDelete or {}
         toDelete[#toDelete + 1] = task
+      elseif set then
+        set[#set + 1] = score
+        set[#set + 1] = id
       elseif outcome ~= "requeue" and (fields(task, "group")[1] or "") ~= "" then
         settled[i] = { by = to.by, state = "retry" } -- the forwarder returns it to its group
         local due = collect(KEYS[9])
@@ -138,6 +148,9 @@ end
 if toDelete then
   redis.call("DEL", unpack(toDelete))
 end
+if relocks then
+  relock(relocks)
+end
 local now_ns = front and nanoseconds(now, us)
 for i = 1, #codes do
   local to, task, msg = settled[i], KEYS[i + 11], ARGV[i + 6]
@@ -162,9 +175,9 @@ for i = 1, #codes do
     end
     -- Processes of other libraries may fetch the task next, and do not know the token.
     if state == "completed" then
-      redis.call("HDEL", task, "token", "position", "unique_key")
+      redis.call("HDEL", task, "token", "position", "followed", "unique_key")
     else
-      redis.call("HDEL", task, "token", "position")
+      redis.call("HDEL", task, "token", "position", "followed")
     end
   end
 end
