@@ -11,6 +11,7 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
+	"github.com/asynq-go/asynq/x/web/internal/encode"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/prom"
 	"github.com/asynq-go/asynq/x/web/internal/redact"
@@ -61,7 +62,7 @@ func New(opts Options) *Handler {
 	})
 	p.poller.Start()
 	return &Handler{
-		serve:  p.guard.Wrap(p.untilClosed(under(opts.RootPath, withMetrics(opts.Metrics, p.guard, p.handler())))),
+		serve:  encode.Wrap(p.guard.Wrap(p.untilClosed(under(opts.RootPath, withMetrics(opts.Metrics, p.guard, p.handler()))))),
 		root:   opts.RootPath,
 		signIn: p.guard.SignInPath,
 		close: sync.OnceValue(func() error {

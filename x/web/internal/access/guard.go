@@ -220,7 +220,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		}
 		if r.Body != nil && r.Body != http.NoBody {
 			// MaxBytesReader needs the server's own writer, so that it can close the connection.
-			r.Body = http.MaxBytesReader(rw, r.Body, g.cfg.MaxBody)
+			r.Body = http.MaxBytesReader(innermost(rw), r.Body, g.cfg.MaxBody)
 		}
 		if !g.Allow(w, r, Action{Verb: View}) {
 			return

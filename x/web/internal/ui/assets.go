@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/asynq-go/asynq/x/web/internal/encode"
 )
 
 //go:embed static/css static/js static/vendor static/icon.svg
@@ -62,19 +64,6 @@ func pack(content []byte) []byte {
 	return b.Bytes()
 }
 
-// takesGzip reports whether the client accepts gzip. All browsers do; a proxy may not.
-func takesGzip(h http.Header) bool {
-	for part := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
-		name, params, _ := strings.Cut(part, ";")
-		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
-			q, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(params)), "q=")
-			weight, err := strconv.ParseFloat(q, 64)
-			return !ok || err == nil && weight > 0
-		}
-	}
-	return false
-}
-
 // path returns the path of a file below static/.
 func (a *assetServer) path(name string) string { return a.hash + "/" + name }
 
@@ -103,7 +92,7 @@ func (a *assetServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if packed := a.packed[name](); packed != nil {
 		w.Header().Add("Vary", "Accept-Encoding")
-		if takesGzip(r.Header) {
+		if encode.Accepts(r.Header) {
 			w.Header().Set("Content-Encoding", "gzip")
 			content = packed
 		}
