@@ -11,19 +11,19 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
-// ErrorGroup is a kind of error: failed tasks of one type whose errors have the same fingerprint.
-// The pages show the same kinds.
+// ErrorGroup is a kind of error: failed tasks of any type whose errors have the same cause. The
+// pages show the same kinds.
 type ErrorGroup struct {
-	ID          string     `json:"id" doc:"Identifies the kind of error. It depends on the fingerprint and the task type. The page of the kind is /error?id=ID."`
-	Fingerprint string     `json:"fingerprint"`
-	Type        string     `json:"type" doc:"The task type."`
-	Error       string     `json:"error" doc:"The most frequent error text, up to 4,096 bytes."`
-	Count       int        `json:"count"`
-	Queues      []Counted  `json:"queues" doc:"Up to 20 queues, most frequent first."`
-	States      []Counted  `json:"states"`
-	LastAt      *time.Time `json:"last_failed_at"`
-	FirstAt     *time.Time `json:"first_failed_at" doc:"The earliest of the last failures of the tasks."`
-	Example     TaskRef    `json:"example" doc:"The task with the most recent failure."`
+	ID      string     `json:"id" doc:"Identifies the kind of error. The page of the kind is /error?id=ID."`
+	Kind    string     `json:"kind" doc:"What the errors have in common, with placeholders such as # and ‹id›."`
+	Types   []Counted  `json:"types" doc:"Up to 20 task types, most frequent first."`
+	Error   string     `json:"error" doc:"The most frequent error text, up to 4,096 bytes."`
+	Count   int        `json:"count"`
+	Queues  []Counted  `json:"queues" doc:"Up to 20 queues, most frequent first."`
+	States  []Counted  `json:"states"`
+	LastAt  *time.Time `json:"last_failed_at"`
+	FirstAt *time.Time `json:"first_failed_at" doc:"The earliest of the last failures of the tasks."`
+	Example TaskRef    `json:"example" doc:"The task with the most recent failure."`
 }
 
 // Counted is a name with a count.
@@ -114,8 +114,11 @@ func (c *call) listErrors() (any, error) {
 	out := grouped[ErrorGroup](r)
 	for _, f := range r.Failures[:min(len(r.Failures), maxGroups)] {
 		g := ErrorGroup{
-			ID: f.ID, Fingerprint: f.Print, Type: f.Type, Count: f.N, Queues: top(counted(f.Shares, byQueue)), States: top(counted(f.Shares, byState)),
+			ID: f.ID, Kind: f.Kind, Types: []Counted{}, Count: f.N, Queues: top(counted(f.Shares, byQueue)), States: top(counted(f.Shares, byState)),
 			LastAt: timeOf(f.Last), FirstAt: timeOf(f.First), Example: TaskRef{f.Tasks[0].Queue, f.Tasks[0].ID},
+		}
+		for _, t := range f.Types[:min(len(f.Types), maxTop)] {
+			g.Types = append(g.Types, Counted{t.Name, t.N})
 		}
 		g.Error, _ = cutText(f.Texts[0].Text, maxListedError)
 		out.Items = append(out.Items, g)

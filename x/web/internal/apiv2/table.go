@@ -88,7 +88,7 @@ func (a *api) table() []*route {
 		{method: "POST", path: taskPath + "/clone", id: "cloneTask", tag: "Tasks", doc: "Enqueues a new task with the type, payload, headers and options of this task. Options in the body take precedence.",
 			body: &Options{}, opt: true, example: json.RawMessage(`{"queue":"low"}`), status: 201,
 			out: &Task{}, handle: (*call).cloneTask, problems: []int{404, 409, 422, 503}},
-		{method: "GET", path: "/errors", id: "listErrors", tag: "Tasks", doc: "Groups retry and archived tasks by type and by kind of error.",
+		{method: "GET", path: "/errors", id: "listErrors", tag: "Tasks", doc: "Groups retry and archived tasks by kind of error.",
 			params: failed, out: &Grouped[ErrorGroup]{}, handle: (*call).listErrors, problems: []int{503}},
 		{method: "GET", path: "/types", id: "listTypes", tag: "Tasks", doc: "Counts tasks by type and state.",
 			params: counted, out: &Grouped[TypeGroup]{}, handle: (*call).listTypes, problems: []int{503}},

@@ -102,18 +102,35 @@ type Ref struct {
 // Hours is the number of hours in Failure.ByHour.
 const Hours = 24
 
-// Failure is a kind of error: errors of one task type with the same fingerprint.
+// Failure is a kind of error: errors of all task types with the same asynq.ErrorKind.
 type Failure struct {
 	ID     string // from Identify
-	Print  string // the fingerprint
-	Type   string
+	Kind   string
 	N      int
-	Shares []Share // largest first
+	Shares []Share      // largest first
+	Types  []TypeShares // most frequent first
 	First  time.Time
 	Last   time.Time
 	ByHour [Hours]int // last failures by hour; the last element is the current hour
 	Texts  []Text     // examples, most frequent first
 	Tasks  []Ref      // examples, latest failure first
+}
+
+// TypeShares are the tasks of one type.
+type TypeShares struct {
+	Name   string
+	N      int
+	Shares []Share // largest first
+}
+
+// Of returns the shares of a task type, or nil if it has none.
+func (f *Failure) Of(typename string) []Share {
+	for _, t := range f.Types {
+		if t.Name == typename {
+			return t.Shares
+		}
+	}
+	return nil
 }
 
 // Text is the text of an error, truncated if very long.

@@ -10,22 +10,21 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
-	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
 const (
-	maxText    = 4 << 10 // bytes of a stored text
-	maxTexts   = 8       // of a kind of error
-	maxRefs    = 20      // of a kind of error, and of a task type
-	maxKinds   = 5000    // kinds of errors, and separately task types: a program may generate any number
-	printCache = 10_000  // texts with cached fingerprints
+	maxText   = 4 << 10 // bytes of a stored text
+	maxTexts  = 8       // of a kind of error
+	maxRefs   = 20      // of a kind of error, and of a task type
+	maxKinds  = 5000    // kinds of errors, and separately task types: a program may generate any number
+	kindCache = 10_000  // texts with cached kinds
 )
 
-// Identify returns a short ID for errors with the same fingerprint and task type.
-func Identify(text, typename string) string { return identify(show.Fingerprint(text), typename) }
+// Identify returns a short ID for the kind of an error. The command line uses the same.
+func Identify(text string) string { return identify(asynq.ErrorKind(text)) }
 
-func identify(mark, typename string) string {
-	sum := sha256.Sum256([]byte(mark + "\x00" + typename))
+func identify(kind string) string {
+	sum := sha256.Sum256([]byte(kind))
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -34,12 +33,10 @@ type tally struct {
 	at       time.Time
 	extents  []Extent
 	broken   []Broken
-	prints   map[string]string // by text
-	failures map[failureKey]*failureTally
+	kinds    map[string]string        // by text
+	failures map[string]*failureTally // by kind
 	types    map[string]*typeTally
 }
-
-type failureKey struct{ print, typename string }
 
 type place struct {
 	queue string
@@ -49,6 +46,7 @@ type place struct {
 type failureTally struct {
 	Failure
 	places map[place]int
+	types  map[string]map[place]int
 	texts  map[string]map[string]int // by queue
 }
 
@@ -59,7 +57,7 @@ type typeTally struct {
 
 func newTally(now time.Time) *tally {
 	return &tally{
-		at: now, prints: make(map[string]string), failures: make(map[failureKey]*failureTally), types: make(map[string]*typeTally),
+		at: now, kinds: make(map[string]string), failures: make(map[string]*failureTally), types: make(map[string]*typeTally),
 	}
 }
 
@@ -94,26 +92,31 @@ func (t *tally) addType(task *asynq.TaskInfo) {
 }
 
 func (t *tally) addFailure(task *asynq.TaskInfo) {
-	mark, ok := t.prints[task.LastErr]
+	kind, ok := t.kinds[task.LastErr]
 	if !ok {
-		mark = show.Fingerprint(task.LastErr)
-		if len(t.prints) < printCache && len(task.LastErr) <= maxText {
-			t.prints[task.LastErr] = mark
+		kind = asynq.ErrorKind(task.LastErr)
+		if len(t.kinds) < kindCache && len(task.LastErr) <= maxText {
+			t.kinds[task.LastErr] = kind
 		}
 	}
-	key := failureKey{mark, task.Type}
-	of := t.failures[key]
+	of := t.failures[kind]
 	if of == nil {
 		if len(t.failures) == maxKinds {
 			return
 		}
 		of = &failureTally{
-			Failure: Failure{ID: identify(mark, task.Type), Print: mark, Type: task.Type}, places: make(map[place]int), texts: make(map[string]map[string]int),
+			Failure: Failure{ID: identify(kind), Kind: kind}, places: make(map[place]int), types: make(map[string]map[place]int),
+			texts: make(map[string]map[string]int),
 		}
-		t.failures[key] = of
+		t.failures[kind] = of
 	}
+	in := place{task.Queue, task.State}
 	of.N++
-	of.places[place{task.Queue, task.State}]++
+	of.places[in]++
+	if of.types[task.Type] == nil {
+		of.types[task.Type] = make(map[place]int)
+	}
+	of.types[task.Type][in]++
 	text := task.LastErr
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "") + "…"
@@ -162,6 +165,12 @@ func (t *tally) result(whole bool) *Result {
 	for _, of := range t.failures {
 		f := of.Failure
 		f.Shares, f.Tasks = shares(of.places), slices.Clone(of.Tasks)
+		for name, places := range of.types {
+			typ := TypeShares{Name: name, Shares: shares(places)}
+			typ.N = Sum(typ.Shares, "", 0)
+			f.Types = append(f.Types, typ)
+		}
+		slices.SortFunc(f.Types, func(a, b TypeShares) int { return cmp.Or(b.N-a.N, strings.Compare(a.Name, b.Name)) })
 		for text, in := range of.texts {
 			t := Text{Text: text, ByQueue: maps.Clone(in)}
 			for _, n := range in {
@@ -173,7 +182,7 @@ func (t *tally) result(whole bool) *Result {
 		r.Failures = append(r.Failures, &f)
 	}
 	slices.SortFunc(r.Failures, func(a, b *Failure) int {
-		return cmp.Or(b.N-a.N, strings.Compare(a.Print, b.Print), strings.Compare(a.Type, b.Type))
+		return cmp.Or(b.N-a.N, strings.Compare(a.Kind, b.Kind))
 	})
 	for _, of := range t.types {
 		typ := of.Type

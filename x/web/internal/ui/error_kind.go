@@ -18,6 +18,7 @@ type errorBody struct {
 	Texts  []errorText
 	Tasks  []survey.Ref
 	Shares []survey.Share // of the selected queue, or of all
+	Types  []errorType    // of the selected queue, or of all
 	Search string         // a filter that finds the tasks, and possibly a few others
 }
 
@@ -25,6 +26,12 @@ type errorBody struct {
 type errorText struct {
 	Message, Stack string
 	N              int
+}
+
+// errorType is the number of tasks of one type.
+type errorType struct {
+	Name            string
+	Retry, Archived int
 }
 
 // errorKind is the page of one kind of error.
@@ -39,10 +46,16 @@ func (u *UI) errorKind(r *http.Request) (*view, error) {
 		}
 		return &view{Template: "errorkind", Title: "Error", Nav: "/errors", Body: body}, nil
 	}
-	body.Row, body.Search = errorRowOf(f, queue), searchFor(f, queue)
+	body.Row, body.Search = errorRowOf(f, queue, nil), searchFor(f, queue)
 	for _, s := range f.Shares {
 		if queue == "" || s.Queue == queue {
 			body.Shares = append(body.Shares, s)
+		}
+	}
+	for _, t := range f.Types {
+		typ := errorType{t.Name, survey.Sum(t.Shares, queue, asynq.TaskStateRetry), survey.Sum(t.Shares, queue, asynq.TaskStateArchived)}
+		if typ.Retry+typ.Archived > 0 {
+			body.Types = append(body.Types, typ)
 		}
 	}
 	for _, t := range f.Tasks {
@@ -61,22 +74,22 @@ func (u *UI) errorKind(r *http.Request) (*view, error) {
 		}
 	}
 	slices.SortStableFunc(body.Texts, func(a, b errorText) int { return b.N - a.N })
-	return &view{Template: "errorkind", Title: "Error of " + f.Type, Nav: "/errors", Body: body}, nil
+	return &view{Template: "errorkind", Title: "Error", Nav: "/errors", Body: body}, nil
 }
 
 // searchFor returns a filter for the tasks of a kind of error. The filter language has no
-// fingerprints, so the filter uses the longest common text.
+// kinds, so the filter uses the longest common text.
 func searchFor(f *survey.Failure, queue string) string {
 	text := ""
-	message, _, _ := strings.Cut(f.Print, " @ ")
+	message, _ := splitKind(f.Kind)
 	for _, part := range show.Parts(message) {
 		if t := strings.TrimSpace(strings.TrimSuffix(part.Text, "…")); !part.Hole && len(t) > len(text) && inAll(f.Texts, t) {
 			text = t
 		}
 	}
 	terms := []string{"(state:retry OR state:archived)"}
-	if f.Type != "" {
-		terms = append(terms, "type="+quoteFilter(f.Type))
+	if len(f.Types) == 1 && f.Types[0].Name != "" {
+		terms = append(terms, "type="+quoteFilter(f.Types[0].Name))
 	}
 	if queue != "" {
 		terms = append(terms, "queue="+quoteFilter(queue))
@@ -107,15 +120,13 @@ func (u *UI) changeErrors(w http.ResponseWriter, r *http.Request) (*view, error)
 		u.say(w, r, flash{Text: "No sampled task has this error any more. Nothing was changed.", Bad: true})
 		return u.to(w, r, "/errors")
 	}
-	match := func(t *asynq.TaskInfo) bool { return t.LastErr != "" && survey.Identify(t.LastErr, t.Type) == id }
+	match := func(t *asynq.TaskInfo) bool { return t.LastErr != "" && survey.Identify(t.LastErr) == id }
 	change := bulkChange{Kind: kind, Of: "with this error", Action: "/error", Counts: map[string]int{}, Fields: []field{{"id", id}, {"queue", queue}}}
 	for _, s := range f.Shares {
 		if (queue == "" || s.Queue == queue) && slices.Contains(bulk.Kinds(s.State), kind) {
-			spec := bulk.Spec{Kind: kind, Queue: s.Queue, State: s.State.String(), Match: match, Like: "error like “" + f.Print + "”"}
-			if f.Type != "" {
-				spec.Filter = "type=" + quoteFilter(f.Type)
-			}
-			change.Specs = append(change.Specs, spec)
+			change.Specs = append(change.Specs, bulk.Spec{
+				Kind: kind, Queue: s.Queue, State: s.State.String(), Match: match, Like: "error like “" + f.Kind + "”",
+			})
 			change.N += s.N
 			change.Counts[s.Queue] += s.N
 		}
@@ -123,7 +134,7 @@ func (u *UI) changeErrors(w http.ResponseWriter, r *http.Request) (*view, error)
 	if extent := result.Of(asynq.TaskStateRetry, asynq.TaskStateArchived); !result.Whole || extent.Cut {
 		change.AtLeast = true
 	}
-	change.Text = []string{"Error: " + f.Print}
+	change.Text = []string{"Error: " + f.Kind}
 	if queue != "" {
 		change.Of += " in queue " + queue
 	}

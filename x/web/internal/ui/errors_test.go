@@ -22,23 +22,23 @@ func TestErrorsAreGrouped(t *testing.T) {
 	s.read()
 	page := s.get("/errors")
 	rows := page.rows()
-	if len(rows) != 3 || !strings.HasPrefix(rows[0], "user # is gone mail · a · b 3 2 1 ") {
+	if len(rows) != 2 || !strings.HasPrefix(rows[0], "user # is gone mail · image · a · b 4 3 1 ") {
 		t.Fatalf("rows %q", rows)
 	}
-	if h := page.text("p"); !strings.Contains(h, "3 kinds of errors in 5 tasks") {
+	if h := page.text("p"); !strings.Contains(h, "2 kinds of errors in 5 tasks") {
 		t.Errorf("it says %q", h)
 	}
 	for name, c := range map[string]struct {
 		query []string
 		want  []string
 	}{
-		"queue":     {[]string{"queue", "b"}, []string{"user # is gone mail · a · b 1 0 1", "no such order mail · b 1 1 0"}},
-		"type":      {[]string{"type", "image"}, []string{"user # is gone image · a 1 1 0"}},
-		"text":      {[]string{"text", "USER 4"}, []string{"user # is gone mail · a · b 3 2 1"}},
+		"queue":     {[]string{"queue", "b"}, []string{"user # is gone mail · image · a · b 1 0 1", "no such order mail · b 1 1 0"}},
+		"type":      {[]string{"type", "image"}, []string{"user # is gone mail · image · a · b 1 1 0"}},
+		"text":      {[]string{"text", "USER 4"}, []string{"user # is gone mail · image · a · b 4 3 1"}},
 		"none":      {[]string{"text", "<none>"}, nil},
 		"sorted":    {[]string{"sort", "error", "queue", "b"}, []string{"no such order", "user # is gone"}},
 		"turned":    {[]string{"sort", "error", "up", "1", "queue", "b"}, []string{"user # is gone", "no such order"}},
-		"sorted by": {[]string{"sort", "colour", "type", "image"}, []string{"user # is gone image"}},
+		"sorted by": {[]string{"sort", "colour", "type", "image"}, []string{"user # is gone mail · image · a · b 1 1 0"}},
 	} {
 		got := s.get("/errors", c.query...).rows()
 		if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
@@ -81,10 +81,13 @@ func TestOneKindOfError(t *testing.T) {
 	s.put("a", failedTask("mail", stack), failedTask("mail", strings.ReplaceAll(stack, "7", "8")))
 	s.put("b", failedTask("mail", stack))
 	s.read()
-	id := survey.Identify(stack, "mail")
+	id := survey.Identify(stack)
 	page := s.get("/error", "id", id)
 	if h := page.text("h1"); h != "panic: no user #" {
 		t.Errorf("its heading is %q", h)
+	}
+	if text := page.text("main"); strings.Contains(text, "By task type") {
+		t.Error("it lists the types of a kind that has one")
 	}
 	if text := page.text("pre"); !strings.Contains(text, "panic: no user 7") || !strings.Contains(text, "goroutine 1 [running]") {
 		t.Errorf("texts %q", text)
@@ -121,6 +124,20 @@ func TestOneKindOfError(t *testing.T) {
 	}
 }
 
+// The page of a kind has the numbers of tasks by type, of the selected queue or of all.
+func TestTypesOfAKindOfError(t *testing.T) {
+	s := newSite(t)
+	s.put("a", failedTask("mail", "user 1 is gone"), failedTask("image", "user 2 is gone"), archivedTask("mail", "user 3 is gone"))
+	s.put("b", failedTask("report", "user 4 is gone"))
+	s.read()
+	id := survey.Identify("user 1 is gone")
+	for queue, want := range map[string]string{"": "mail 1 1 image 1 0 report 1 0", "a": "mail 1 1 image 1 0"} {
+		if text := s.get("/error", "id", id, "queue", queue).text("main"); !strings.Contains(text, "By task type Task type Retry Archived "+want+" By queue") {
+			t.Errorf("queue %q: %q has no %q", queue, text, want)
+		}
+	}
+}
+
 // The examples of a queue's errors count only the tasks of that queue, and add up to the number on
 // the page.
 func TestExamplesOfOneQueue(t *testing.T) {
@@ -128,7 +145,7 @@ func TestExamplesOfOneQueue(t *testing.T) {
 	s.put("a", failedTask("mail", "user 1 is gone"), failedTask("mail", "user 1 is gone"), failedTask("mail", "user 2 is gone"))
 	s.put("b", failedTask("mail", "user 1 is gone"), failedTask("mail", "user 3 is gone"))
 	s.read()
-	id := survey.Identify("user 1 is gone", "mail")
+	id := survey.Identify("user 1 is gone")
 	for queue, want := range map[string]string{
 		"":  "3 tasks: user 1 is gone 1 task: user 2 is gone 1 task: user 3 is gone",
 		"a": "2 tasks: user 1 is gone 1 task: user 2 is gone",
@@ -147,7 +164,7 @@ func TestTasksOfAKindOfErrorAreChanged(t *testing.T) {
 		s.put(queue, failedTask("mail", "user 1 is gone"), failedTask("mail", "user 2 is gone"), dead, failedTask("image", "user 4 is gone"), failedTask("mail", "no"))
 	}
 	s.read()
-	id := survey.Identify("user 1 is gone", "mail")
+	id := survey.Identify("user 1 is gone")
 	size := func(queue string) string {
 		info, err := s.inspector.GetQueueInfo(queue)
 		if err != nil {
@@ -157,24 +174,24 @@ func TestTasksOfAKindOfErrorAreChanged(t *testing.T) {
 	}
 
 	a := s.post("/error", "id", id, "do", "delete")
-	if a.status != http.StatusOK || a.text("h1") != "Delete 6 tasks with this error?" || size("a") != "pending 0 retry 4 archived 1" {
+	if a.status != http.StatusOK || a.text("h1") != "Delete 8 tasks with this error?" || size("a") != "pending 0 retry 4 archived 1" {
 		t.Fatalf("it asks %q, %s", a.text("h1"), size("a"))
 	}
 	if a := s.post("/error", "id", id, "do", "delete", "confirm", "yes"); a.status != http.StatusUnprocessableEntity || size("a") != "pending 0 retry 4 archived 1" {
 		t.Errorf("a wrong answer: status %d, %s", a.status, size("a"))
 	}
-	if a := s.post("/error", "id", id, "queue", "a", "do", "archive", "confirm", "yes"); a.status != http.StatusSeeOther || size("a") != "pending 0 retry 2 archived 3" || size("b") != "pending 0 retry 4 archived 1" {
+	if a := s.post("/error", "id", id, "queue", "a", "do", "archive", "confirm", "yes"); a.status != http.StatusSeeOther || size("a") != "pending 0 retry 1 archived 4" || size("b") != "pending 0 retry 4 archived 1" {
 		t.Errorf("status %d, %s, %s", a.status, size("a"), size("b"))
 	}
-	proctest.Eventually(s, "the survey to see it", func() bool { return survey.Sum(s.read().Failure(id).Shares, "a", asynq.TaskStateArchived) == 3 })
+	proctest.Eventually(s, "the survey to see it", func() bool { return survey.Sum(s.read().Failure(id).Shares, "a", asynq.TaskStateArchived) == 4 })
 	if a := s.post("/error", "id", id, "do", "run", "confirm", "yes"); a.status != http.StatusSeeOther || a.header.Get("Location") != root+"/error?id="+id {
 		t.Errorf("status %d, to %s", a.status, a.header.Get("Location"))
 	}
-	if size("a") != "pending 3 retry 2 archived 0" || size("b") != "pending 3 retry 2 archived 0" {
+	if size("a") != "pending 4 retry 1 archived 0" || size("b") != "pending 4 retry 1 archived 0" {
 		t.Errorf("%s, %s", size("a"), size("b"))
 	}
 	log := s.gate.log()
-	if len(log) != 4 || log[0] != `task.archive queue=a state=retry filter=type="mail" n=2 ok=true` {
+	if len(log) != 4 || log[0] != `task.archive queue=a state=retry n=3 ok=true` {
 		t.Errorf("done: %q", log)
 	}
 	proctest.Eventually(s, "the survey to see it", func() bool { return s.read().Failure(id) == nil })
@@ -195,22 +212,26 @@ func TestHostileErrors(t *testing.T) {
 		s.put(known, task)
 	}
 	for _, f := range s.read().Failures {
-		page := s.get("/error", "id", f.ID, "queue", f.Shares[0].Queue)
+		page := s.get("/error", "id", f.ID, "queue", f.Tasks[0].Queue)
 		link := page.links("/task")
 		if len(link) != 1 || link[0].Query().Get("id") != f.Tasks[0].ID || link[0].Query().Get("queue") != f.Tasks[0].Queue {
-			t.Errorf("of %q: links to tasks %v", f.Print, link)
+			t.Errorf("of %q: links to tasks %v", f.Kind, link)
 		}
 		search := page.search()
 		if _, err := filter.Parse(search); err != nil {
 			t.Errorf("the filter %q: %v", search, err)
 		}
-		s.get("/type", "type", f.Type)
+		s.get("/type", "type", f.Types[0].Name)
 		if a := s.post("/error", "id", f.ID, "do", "delete"); a.status != http.StatusOK {
-			t.Errorf("of %q: asked, status %d", f.Print, a.status)
+			t.Errorf("of %q: asked, status %d", f.Kind, a.status)
 		}
 	}
-	if rows := s.get("/errors").rows(); len(rows) != len(hostile) {
-		t.Errorf("%d rows", len(rows))
+	kinds := make(map[string]bool)
+	for _, text := range hostile {
+		kinds[asynq.ErrorKind(strings.ToValidUTF8(text, "?"))] = true
+	}
+	if rows := s.get("/errors").rows(); len(rows) != len(kinds) {
+		t.Errorf("%d rows of %d kinds", len(rows), len(kinds))
 	}
 	for _, name := range hostile {
 		if rows := s.get("/errors", "queue", strings.ToValidUTF8(name, "?")).rows(); len(rows) != 1 {

@@ -228,8 +228,8 @@ func (u *UI) taskType(r *http.Request) (*view, error) {
 		}
 	}
 	for _, f := range result.Failures {
-		if f.Type == name && len(body.Errors) < mostErrors {
-			body.Errors = append(body.Errors, errorRowOf(f, ""))
+		if f.Of(name) != nil && len(body.Errors) < mostErrors {
+			body.Errors = append(body.Errors, errorRowOf(f, "", &name))
 		}
 	}
 	for _, server := range s.Servers {
