@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
@@ -23,7 +24,7 @@ type Config struct {
 	Broker Broker
 	Log    *slog.Logger
 
-	Concurrency   int            // slots, at least 1
+	Concurrency   int            // slots at the start, at least 1
 	Queues        map[string]int // weight or, if Strict, priority
 	Strict        bool
 	MaxActive     map[string]int // active tasks per queue, of all servers together; absent: no limit
@@ -38,6 +39,16 @@ type Config struct {
 	Receiver *ReceiverConfig // set if callers receive tasks instead of handlers
 
 	Callbacks
+
+	concurrency *atomic.Int64 // slots; nil: Concurrency
+}
+
+// slots returns the number of slots.
+func (cfg *Config) slots() int {
+	if cfg.concurrency == nil {
+		return cfg.Concurrency
+	}
+	return int(cfg.concurrency.Load())
 }
 
 // ReceiverConfig is the additional configuration of a pool whose tasks are received by callers. Its

@@ -131,7 +131,7 @@ func (l *lane) planSettlements(t *RoundTrip, now time.Time) {
 		}
 		t.settled = append(t.settled, a)
 		if q.bundle = 1; now.Sub(a.Started) < quickAttempt {
-			q.bundle = min(l.cfg.Concurrency/8, maxBundle)
+			q.bundle = min(l.cfg.slots()/8, maxBundle)
 		}
 		a.settlement.MaxActive = q.maxActive
 		if a.settlement.Outcome == rdb.Retry && a.settlement.AtOnce() {

@@ -37,6 +37,8 @@ type Pool struct {
 
 	closed sync.Once
 
+	resizing sync.Mutex // held by Resize
+
 	drained chan struct{} // signaled when a fetcher has no open attempts any more
 }
 
@@ -45,9 +47,11 @@ func NewPool(cfg Config) *Pool {
 	pool := &Pool{
 		cfg:     cfg,
 		slots:   newSlots(cfg.Concurrency, cfg.Strict),
-		work:    make(chan *Attempt, cfg.Concurrency), // as many as can be sent: submit never blocks
+		work:    make(chan *Attempt, cfg.Concurrency), // so that submit rarely blocks
 		drained: make(chan struct{}, 1),
 	}
+	pool.cfg.concurrency = &atomic.Int64{}
+	pool.cfg.concurrency.Store(int64(cfg.Concurrency))
 	if cfg.Receiver != nil {
 		pool.receiver, pool.lanes = newReceiver(cfg.Strict, cfg.Queues, cfg.MaxActive), make(map[string]*Fetcher)
 		pool.pruneAt = minQueueCount
@@ -79,8 +83,33 @@ func (pool *Pool) AddLane(lane []string, waiter rdb.Waiter) *Fetcher {
 	return f
 }
 
+// Resize changes the number of slots. Running attempts continue: after a reduction, no attempt
+// starts until fewer run than there are slots.
+func (pool *Pool) Resize(n int) {
+	pool.resizing.Lock()
+	defer pool.resizing.Unlock()
+	pool.slots.resize(n)
+	pool.cfg.concurrency.Store(int64(n))
+	for _, f := range pool.allFetchers() {
+		f.mu.Lock()
+		if len(f.lane.trips) > 1 {
+			f.lane.gate.Second = max(n/2, minSecond)
+		}
+		f.mu.Unlock()
+		f.signal()
+	}
+}
+
+// PauseQueue stops or resumes fetching from a queue. Tasks of a fetch in flight return to the front
+// of their queue; running attempts continue.
+func (pool *Pool) PauseQueue(queue string, paused bool) {
+	pool.slots.setPaused(queue, paused)
+	pool.signal()
+}
+
 // submit passes an attempt to an idle goroutine or to a new one. Every attempt has a slot, so there
-// are at most Concurrency goroutines, not counting those of abandoned handlers.
+// are at most as many goroutines as there were slots, not counting those of abandoned handlers. If
+// there are more slots than at the start, submit may wait for an idle goroutine to receive.
 func (pool *Pool) submit(a *Attempt) {
 	if pool.idle.Add(-1) >= 0 {
 		pool.work <- a

@@ -155,7 +155,7 @@ func (t *RoundTrip) send(ctx context.Context) error {
 // awaitStarting yields, for a moment, until the attempts that were fetched last have started: their
 // outcomes may share this round trip. See fewSlots.
 func (f *Fetcher) awaitStarting() {
-	if f.cfg.Concurrency > fewSlots {
+	if f.cfg.slots() > fewSlots {
 		return
 	}
 	began := uptime()
@@ -237,7 +237,7 @@ func (t *RoundTrip) acquire() bool {
 func (t *RoundTrip) release(delay time.Duration) {
 	t.f.mu.Lock()
 	defer t.f.mu.Unlock()
-	if t.f.cfg.Concurrency <= fewSlots {
+	if t.f.cfg.slots() <= fewSlots {
 		t.land() // from here on, workers may flush inline
 	}
 	t.acquired = false
@@ -292,7 +292,7 @@ func (f *Fetcher) flushInline() (next *Attempt) {
 		next, t.inlineNext = t.inlineNext, nil
 		t.releaseInline(failed)
 	}()
-	if f.cfg.Concurrency > 1 && f.cfg.Concurrency <= fewSlots {
+	if n := f.cfg.slots(); n > 1 && n <= fewSlots {
 		runtime.Gosched() // quick handlers that have just started return
 	}
 	_, err := t.run(context.Background()) // bounded by the timeouts of the connection

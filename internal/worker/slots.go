@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,11 +15,14 @@ const minLendDelay = 500 * time.Millisecond
 // slots counts the free slots and divides them among the lanes.
 type slots struct {
 	mu       sync.Mutex
-	free     int
+	total    int
+	free     int // negative while more attempts run than a reduced total allows
 	strict   bool
 	lanes    []*laneSlots
 	inFlight []*reservation // of several lanes, oldest first
 	closed   atomic.Bool    // no tasks are fetched any more
+
+	paused atomic.Pointer[map[string]bool] // queues that are not fetched from; nil: none; replaced by each change
 }
 
 // laneSlots is the demand of one lane.
@@ -46,7 +50,40 @@ var _ demand = (*laneSlots)(nil)
 var _ claim = (*reservation)(nil)
 
 func newSlots(total int, strict bool) *slots {
-	return &slots{free: total, strict: strict}
+	return &slots{total: total, free: total, strict: strict}
+}
+
+// resize changes the number of slots. If fewer are left than are in use, attempts that end do not
+// free theirs until the new number is reached.
+func (s *slots) resize(total int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free += total - s.total
+	s.total = total
+}
+
+// setPaused pauses or resumes the fetches from a queue.
+func (s *slots) setPaused(queue string, paused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	queues := make(map[string]bool)
+	if old := s.paused.Load(); old != nil {
+		maps.Copy(queues, *old)
+	}
+	if queues[queue] = true; !paused {
+		delete(queues, queue)
+	}
+	if len(queues) == 0 {
+		s.paused.Store(nil)
+		return
+	}
+	s.paused.Store(&queues)
+}
+
+// isPaused reports whether tasks of a queue are not fetched.
+func (s *slots) isPaused(queue string) bool {
+	paused := s.paused.Load()
+	return paused != nil && (*paused)[queue]
 }
 
 func (s *slots) join(cfg *Config, wake func()) *laneSlots {
@@ -130,9 +167,9 @@ func (d *laneSlots) reserve(weight, priority int) int {
 		}
 		all += other.weight
 	}
-	n := (s.free*weight + all - 1) / all
+	n := (max(s.free, 0)*weight + all - 1) / all
 	if s.strict {
-		n = s.free
+		n = max(s.free, 0)
 	}
 	if !d.healthy {
 		n = min(n, 1)
@@ -146,7 +183,9 @@ func (d *laneSlots) settings(queue string) (weight, maxActive int) {
 	return d.cfg.Queues[queue], d.cfg.MaxActive[queue]
 }
 
-func (d *laneSlots) wants(string) bool { return !d.slots.closed.Load() }
+func (d *laneSlots) wants(queue string) bool {
+	return !d.slots.closed.Load() && !d.slots.isPaused(queue)
+}
 
 func (d *laneSlots) accepts(queue string) bool { return d.wants(queue) && d.slots.available() > 0 }
 
@@ -155,7 +194,7 @@ func (d *laneSlots) anyFree() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lend()
-	d.unmet = d.unmet || s.free == 0
+	d.unmet = d.unmet || s.free <= 0
 	return s.free > 0
 }
 
@@ -169,7 +208,7 @@ func (d *laneSlots) retryAt(now time.Time) (at time.Time) {
 		return time.Time{}
 	}
 	s.lend()
-	if d.unmet = d.unmet || s.free == 0; !d.unmet {
+	if d.unmet = d.unmet || s.free <= 0; !d.unmet {
 		return time.Time{}
 	}
 	at = now.Add(minLendDelay)
@@ -198,6 +237,9 @@ func (d *laneSlots) closed(*Attempt) {}
 // plan reserves the lane's share of the free slots for fetches from the queues.
 func (r *reservation) plan(queues []*queueState, fetch func(q *queueState, n int)) {
 	s, weight, priority := r.lane.slots, 0, 0
+	if s.paused.Load() != nil {
+		queues = slices.DeleteFunc(slices.Clone(queues), func(q *queueState) bool { return s.isPaused(q.name) })
+	}
 	if !s.closed.Load() {
 		for _, q := range queues {
 			weight += q.weight
@@ -231,7 +273,7 @@ func (r *reservation) sent() {
 }
 
 // land releases the slots that the tasks do not use. Tasks without a slot are not wanted: other
-// lanes use it, or the pool has stopped fetching.
+// lanes use it, there are fewer slots now, or the pool has stopped fetching from the queue.
 func (r *reservation) land(ok bool, fetches []*fetch, e *effects) {
 	s, stopped := r.lane.slots, r.lane.slots.closed.Load()
 	s.mu.Lock()
@@ -242,8 +284,8 @@ func (r *reservation) land(ok bool, fetches []*fetch, e *effects) {
 	}
 	r.n = 0
 	for _, f := range fetches {
-		n := min(len(f.tasks), s.free)
-		if stopped {
+		n := min(len(f.tasks), max(s.free, 0))
+		if stopped || s.isPaused(f.call.Queue) {
 			n = 0
 		}
 		s.free -= n

@@ -124,6 +124,89 @@ func TestStrictLanes(t *testing.T) {
 	mustReserve(t, lane[2], 2, 2, 4)
 }
 
+// While more slots are in use than there are, none is free.
+func TestSlotsAreResized(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		s, lane, wakes := lanes(4, 1, strict)
+		mustReserve(t, lane[0], 1, 1, 4)
+		for _, step := range []struct{ resize, release, free, reserved int }{
+			{resize: 6, free: 2, reserved: 2},
+			{resize: 1, free: -5},
+			{resize: 2, free: -4},
+			{release: 4, free: 0},
+			{release: 1, free: 1, reserved: 1},
+			{release: 2, free: 2},
+			{resize: 5, free: 5, reserved: 5},
+		} {
+			if step.resize > 0 {
+				s.resize(step.resize)
+			}
+			s.release(step.release)
+			if free := s.available(); free != step.free || lane[0].anyFree() != (free > 0) || lane[0].accepts("q") != (free > 0) {
+				t.Errorf("strict %t, %+v: %d slots are free, anyFree %t", strict, step, free, lane[0].anyFree())
+			}
+			if lane[0].unmet = false; step.free <= 0 || step.reserved > 0 {
+				mustReserve(t, lane[0], 1, 1, step.reserved)
+			}
+		}
+		if wakes[0] != 0 {
+			t.Error("a single lane was woken")
+		}
+	}
+}
+
+// Tasks for which no slot is left, or whose queue was paused while they were fetched, are not
+// wanted.
+func TestLandAfterChanges(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		change    func(s *slots)
+		run, free int
+	}{
+		{"nothing", func(*slots) {}, 4, 0},
+		{"fewer slots", func(s *slots) { s.resize(3) }, 3, 0},
+		{"more slots", func(s *slots) { s.resize(9) }, 4, 5},
+		{"paused", func(s *slots) { s.setPaused("q", true) }, 0, 4},
+		{"another queue is paused", func(s *slots) { s.setPaused("other", true) }, 4, 0},
+		{"resumed", func(s *slots) { s.setPaused("q", true); s.setPaused("q", false); s.setPaused("q", false) }, 4, 0},
+		{"closed", func(s *slots) { s.closed.Store(true) }, 0, 4},
+	} {
+		s, lane, _ := lanes(4, 1, false)
+		r := lane[0].newClaim().(*reservation)
+		var fetched int
+		r.plan([]*queueState{{name: "q", weight: 1}}, func(_ *queueState, n int) { fetched = n })
+		r.sent()
+		tt.change(s)
+		f := &fetch{tasks: make([]*Attempt, fetched)}
+		f.call.Queue = "q"
+		var e effects
+		r.land(true, []*fetch{f}, &e)
+		if fetched != 4 || len(e.run) != tt.run || len(e.unwanted) != 4-tt.run || s.available() != tt.free {
+			t.Errorf("%s: fetched %d, %d run, %d are unwanted, %d slots are free", tt.name, fetched, len(e.run), len(e.unwanted), s.available())
+		}
+	}
+}
+
+// A paused queue gets no slots, whatever its weight.
+func TestPausedQueueGetsNoSlots(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		s, lane, _ := lanes(10, 1, strict)
+		lane[0].cfg.Strict = strict
+		queues := []*queueState{{name: "high", weight: 9}, {name: "low", weight: 1}}
+		s.setPaused("high", true)
+		got := make(map[string]int)
+		lane[0].newClaim().plan(queues, func(q *queueState, n int) { got[q.name] = n })
+		if got["high"] != 0 || got["low"] != 10 || lane[0].wants("high") || !lane[0].wants("low") {
+			t.Errorf("strict %t: %v", strict, got)
+		}
+		if queues[0].name != "high" || queues[1].name != "low" {
+			t.Error("the list of queues was changed")
+		}
+		s.setPaused("low", true)
+		lane[0].newClaim().plan(queues, func(q *queueState, _ int) { t.Errorf("%s gets slots", q.name) })
+	}
+}
+
 // The most important queue of a lane became empty: the lane still wants slots, but with a lower
 // priority. The lanes in between must be woken.
 func TestStrictLaneThatWantsLessWakesOthers(t *testing.T) {

@@ -171,6 +171,65 @@ func TestStressFailures(t *testing.T) {
 	}
 }
 
+// While the number of slots and the paused queues change, no attempt is lost or made twice, and
+// soon after each change no more handlers run than there are slots, and none of a paused queue.
+func TestStressResize(t *testing.T) {
+	for seed := range uint64(8) {
+		synctestRun(t, func(t *testing.T) {
+			const tasks = 600
+			c := newChaos(t, seed, tasks)
+			c.cfg.Concurrency = 100 // the limit that the handlers check
+			c.quiet.Store(seed%2 == 0)
+			c.rig.handle = func(ctx context.Context, a *Attempt) error {
+				time.Sleep(40 * time.Millisecond)
+				return c.handle(ctx, a)
+			}
+			busy := 0
+			loops := c.run()
+			for n := range 20 {
+				size := 1 + c.intN(60)
+				c.pool.Resize(size)
+				c.pool.PauseQueue("low", n%3 == 1)
+				time.Sleep(100 * time.Millisecond) // the handlers that run end within 90 ms
+				for range 5 {
+					time.Sleep(7 * time.Millisecond)
+					running := c.pool.Running()
+					if busy += len(running); len(running) > size {
+						t.Errorf("%d handlers run with %d slots", len(running), size)
+					}
+					for _, a := range running {
+						if n%3 == 1 && a.Queue == "low" {
+							t.Error("a task of a paused queue runs")
+						}
+					}
+				}
+			}
+			if busy < 500 {
+				t.Errorf("found only %d running handlers", busy)
+			}
+			c.pool.PauseQueue("low", false)
+			c.quiet.Store(true)
+			for range 600 {
+				time.Sleep(time.Second)
+				if n := c.count(); n["done"]+n["archived"] == 3*tasks {
+					break
+				}
+			}
+			c.pool.StopFetching()
+			if err := c.drain(time.Minute); err != nil {
+				t.Error(err)
+			}
+			c.stop(loops)
+			if n := c.count(); n["done"]+n["archived"] != 3*tasks {
+				t.Errorf("at the end there are %v", n)
+			}
+			c.mustHaveRun()
+			c.pool.Resize(100)
+			c.mustBeFree()
+		})
+	}
+}
+
 // If a server is stopped at any time, no task stays active, and none is lost.
 func TestStressLifecycle(t *testing.T) {
 	for seed := range uint64(40) {
