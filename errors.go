@@ -82,6 +82,20 @@ var (
 	ErrTaskImported = errors.New("task was imported before")
 )
 
+// Errors of commands to servers, such as Inspector.QuietServer.
+var (
+	// ErrServerNotFound means that no running server has this ID.
+	ErrServerNotFound = errors.New("server not found")
+
+	// ErrRemoteControl means that a server accepts no commands: Config.DisableRemoteControl is set,
+	// or it is a server of another library, or a worker that uses a Receiver.
+	ErrRemoteControl = errors.New("server does not accept commands")
+
+	// ErrCommandUnconfirmed means that a server has not confirmed a command in time. It may still
+	// execute it within a few seconds. See ServerInfo for its state.
+	ErrCommandUnconfirmed = errors.New("server has not confirmed the command")
+)
+
 // Errors of schedulers and their entries.
 var (
 	// ErrSchedulerClosed is returned by methods of a Scheduler or PeriodicTaskManager after

@@ -30,12 +30,22 @@ type ServerInfo struct {
 	// LastPoll is the worker's last request for tasks. It is zero for a server.
 	LastPoll time.Time
 
-	// Concurrency, Queues and StrictPriority are those of the server's Config. For a worker, Queues
+	// Concurrency, Queues and StrictPriority are those of the server's Config, as changed since by
+	// SetConcurrency or SetServerConcurrency, and without the PausedQueues. For a worker, Queues
 	// are the queues that it has recently received from, and Concurrency is the number of tasks
 	// that it holds and requests.
 	Concurrency    int
 	Queues         map[string]int
 	StrictPriority bool
+
+	// PausedQueues are the queues that are paused on this server, sorted: see
+	// Inspector.PauseServerQueue and Server.PauseQueue.
+	PausedQueues []string
+
+	// RemoteControl is whether the server executes commands, such as Inspector.QuietServer. It is
+	// false for workers, for servers with Config.DisableRemoteControl, and for those of other
+	// libraries.
+	RemoteControl bool
 
 	// Patterns are the patterns of the server's ServeMux: a type is handled if it begins with one.
 	// Nil means that the types are unknown, as those of workers, of servers whose Handler is
@@ -78,6 +88,9 @@ func (i *Inspector) Servers() ([]*ServerInfo, error) {
 			ID: s.ServerID, Host: s.Host, PID: s.PID, Worker: s.Poller.Name, LastPoll: s.Poller.LastPoll, Concurrency: s.Concurrency,
 			Queues: s.Queues, StrictPriority: s.StrictPriority, Started: s.StartTime, Status: s.Status,
 			Patterns: s.Patterns,
+		}
+		if s.Control != nil {
+			info.PausedQueues, info.RemoteControl = s.Control.Paused, !s.Control.Refuses
 		}
 		if same := pollers[info.Worker]; same != nil {
 			same.merge(info)

@@ -109,7 +109,7 @@ func (m *PeriodicTaskManager) Run() error {
 	if err := m.Start(); err != nil {
 		return err
 	}
-	lifecycle.WaitForSignal(nil)
+	lifecycle.WaitForSignal(nil, nil)
 	m.Shutdown()
 	return nil
 }

@@ -156,7 +156,7 @@ func (s *Scheduler) Run() error {
 	if err := s.Start(); err != nil {
 		return err
 	}
-	lifecycle.WaitForSignal(nil)
+	lifecycle.WaitForSignal(nil, nil)
 	s.Shutdown()
 	return nil
 }

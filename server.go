@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,6 +34,12 @@ type Server struct {
 	life lifecycle.Lifecycle
 
 	archived *archivedCalls // nil without an OnArchived
+
+	settings sync.Mutex      // guards cfg.Concurrency, and paused, once the server is created; and the start of pool
+	paused   map[string]bool // queues that this server does not fetch from
+
+	beat chan struct{} // wakes the heartbeat
+	done chan struct{} // closed after the shutdown
 
 	// Set by Start.
 	started time.Time
@@ -71,10 +78,19 @@ func NewServer(r RedisConnOpt, cfg Config) *Server {
 		limits:  limits,
 		log:     log,
 		process: newProcess(),
-		life:    lifecycle.Lifecycle{Name: "server", ErrClosed: ErrServerClosed, Release: conn.release, Log: log},
+		paused:  make(map[string]bool),
+		beat:    make(chan struct{}, 1),
+		done:    make(chan struct{}),
 	}
+	srv.life = lifecycle.Lifecycle{Name: "server", ErrClosed: ErrServerClosed, Release: srv.release, Log: log}
 	srv.archived = newArchivedCalls(srv)
 	return srv
+}
+
+// release releases what the server holds since it was created.
+func (srv *Server) release() error {
+	defer close(srv.done)
+	return srv.conn.release()
 }
 
 // NewServerFromRedisClient returns a server that uses an existing connection, which the caller
@@ -139,12 +155,13 @@ func (srv *Server) Ping() error {
 }
 
 // Run starts the server and waits for signals: SIGTERM and SIGINT shut it down, SIGTSTP (not on
-// Windows) calls Stop. It returns nil after the shutdown, or the error of Start.
+// Windows) calls Stop. It returns nil after the shutdown, also one by Inspector.StopServer, or the
+// error of Start.
 func (srv *Server) Run(handler Handler) error {
 	if err := srv.Start(handler); err != nil {
 		return err
 	}
-	lifecycle.WaitForSignal(srv.Stop)
+	lifecycle.WaitForSignal(srv.Stop, srv.done)
 	srv.Shutdown()
 	return nil
 }
@@ -158,8 +175,7 @@ func (srv *Server) Start(handler Handler) error {
 	return srv.life.Start(func() error {
 		srv.handler = handler
 		srv.started = time.Now()
-		srv.pool, srv.loops = srv.assemble()
-		srv.log.Info("server started", "concurrency", srv.cfg.Concurrency, "queues", len(srv.cfg.Queues))
+		srv.loops = srv.launch()
 		srv.loops.Start(context.Background())
 		return nil
 	})
@@ -168,10 +184,13 @@ func (srv *Server) Start(handler Handler) error {
 // Stop stops fetching new tasks. Active tasks continue. Calling Stop before Shutdown is optional;
 // Stop neither waits for tasks nor releases resources.
 func (srv *Server) Stop() {
-	srv.life.Stop(func() {
-		srv.pool.StopFetching()
-		srv.log.Info("server stopped fetching tasks")
-	})
+	srv.life.Stop(srv.stopFetching)
+}
+
+func (srv *Server) stopFetching() {
+	srv.pool.StopFetching()
+	srv.log.Info("server stopped fetching tasks")
+	wake(srv.beat)
 }
 
 // Shutdown shuts the server down. It waits for active tasks for up to Config.ShutdownTimeout, then

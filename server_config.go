@@ -137,6 +137,11 @@ type Config struct {
 	// zero: a missing handler is an error like any other, and uses up attempts.
 	UnhandledFor time.Duration
 
+	// DisableRemoteControl makes the server refuse the commands of Inspector.QuietServer,
+	// StopServer, SetServerConcurrency, PauseServerQueue and ResumeServerQueue. By default, it
+	// executes them.
+	DisableRemoteControl bool
+
 	// AttemptLog is the number of failed attempts that are kept with a task, at most 100, for
 	// TaskInfo.Attempts. A failed attempt takes 100 bytes to 1.5 kB in Redis until the task is
 	// deleted. The default is 0: none are kept, except in TaskInfo.LastErr the last error.

@@ -45,7 +45,7 @@ func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 		waiter := srv.broker.NewWaiter(lane, srv.process.ID)
 		if announced, ok := waiter.(*rdb.AnnouncedWaiter); ok {
 			if !canceled {
-				announced.Cancel, canceled = pool.Cancel, true
+				announced.Cancel, canceled = srv.receive(pool), true
 			}
 			markers := &loops.Subscriber{Broker: announced, Receive: announced.Announce}
 			table = append(table, runner.Loop{Name: "subscriber", Stage: stagePresence, Tick: markers.Tick})
@@ -67,15 +67,10 @@ func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 		}
 	}
 	if !canceled {
-		subscriber := &loops.Subscriber{Broker: srv.broker, Receive: pool.Cancel}
+		subscriber := &loops.Subscriber{Broker: srv.broker, Receive: srv.receive(pool)}
 		table = append(table, runner.Loop{Name: "subscriber", Stage: stagePresence, Tick: subscriber.Tick})
 	}
-	heartbeater := &loops.Heartbeater{
-		Broker: srv.broker, Interval: heartbeatInterval, Snapshot: func() []loops.Server {
-			return []loops.Server{{Process: srv.process, Info: srv.info(), Patterns: srv.patterns(), Running: srv.workerInfos(pool.Running())}}
-		},
-	}
-	table = append(table, runner.Loop{Name: "heartbeater", Stage: stagePresence, Tick: heartbeater.Tick})
+	table = append(table, srv.presence(pool))
 	if srv.cfg.HealthCheckFunc != nil {
 		health := &loops.Health{Ping: srv.broker.Ping, Report: srv.cfg.HealthCheckFunc, Interval: srv.cfg.HealthCheckInterval}
 		table = append(table, runner.Loop{Name: "health check", Stage: stageIntake, Tick: health.Tick})

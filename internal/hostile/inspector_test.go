@@ -268,6 +268,18 @@ var hostileInspector = map[string]func(h *hostile){
 		}
 		h.wantErr(testenv.ErrorOf(h.inspect.RunSchedulerEntry(noContext, "x")), nil, "ctx must not be nil")
 	},
+	"Inspector.QuietServer": func(h *hostile) { h.testServerCommand((*asynq.Inspector).QuietServer) },
+	"Inspector.StopServer":  func(h *hostile) { h.testServerCommand((*asynq.Inspector).StopServer) },
+	"Inspector.SetServerConcurrency": func(h *hostile) {
+		h.testServerCommand(func(i *asynq.Inspector, ctx context.Context, id string) error {
+			return i.SetServerConcurrency(ctx, id, 1)
+		})
+		for _, n := range []int{math.MinInt, -1, 0, 1_000_001, math.MaxInt} {
+			h.wantErr(h.inspect.SetServerConcurrency(context.Background(), "x", n), nil, "from 1 to 1,000,000")
+		}
+	},
+	"Inspector.PauseServerQueue":  testServerQueue((*asynq.Inspector).PauseServerQueue),
+	"Inspector.ResumeServerQueue": testServerQueue((*asynq.Inspector).ResumeServerQueue),
 	"Inspector.DeleteSchedulerGroup": func(h *hostile) {
 		for _, name := range append(missingNames(), "") {
 			h.noErr(h.inspect.DeleteSchedulerGroup(context.Background(), name))
@@ -335,6 +347,26 @@ func all(change func(i *asynq.Inspector, queue string) (int, error)) func(h *hos
 	return func(h *hostile) {
 		h.T.Helper()
 		h.withMissingQueues(func(queue string) error { return testenv.ErrorOf(change(h.inspect, queue)) })
+	}
+}
+
+// testServerCommand calls a command with servers that do not exist.
+func (h *hostile) testServerCommand(command func(i *asynq.Inspector, ctx context.Context, id string) error) {
+	h.T.Helper()
+	for _, id := range append(missingNames(), "", "*", "x}") {
+		h.wantErr(command(h.inspect, context.Background(), id), asynq.ErrServerNotFound)
+	}
+	h.wantErr(command(h.inspect, noContext, "x"), nil, "ctx must not be nil")
+}
+
+// testServerQueue tests a command for a queue of a server.
+func testServerQueue(command func(i *asynq.Inspector, ctx context.Context, id, queue string) error) func(h *hostile) {
+	return func(h *hostile) {
+		h.T.Helper()
+		h.testServerCommand(func(i *asynq.Inspector, ctx context.Context, id string) error { return command(i, ctx, id, "default") })
+		for _, queue := range append(blankNames, "}") {
+			h.wantErr(command(h.inspect, context.Background(), "x", queue), nil, "queue name")
+		}
 	}
 }
 

@@ -89,6 +89,37 @@ var hostileServer = map[string]func(h *hostile){
 		srv.Shutdown()
 		h.wantErr(srv.Run(asynq.HandlerFunc(nothing)), asynq.ErrServerClosed)
 	},
+	"Server.SetConcurrency": func(h *hostile) {
+		srv := asynq.NewServer(h.Opt(), idle)
+		for _, n := range []int{math.MinInt, -1, 0, 1_000_001, math.MaxInt} {
+			h.wantErr(srv.SetConcurrency(n), nil, "from 1 to 1,000,000")
+		}
+		h.noErr(srv.SetConcurrency(1_000_000))
+	},
+	"Server.PauseQueue": func(h *hostile) {
+		srv := asynq.NewServer(h.Opt(), idle)
+		for _, queue := range missingNames() {
+			h.wantErr(srv.PauseQueue(queue), nil, "does not process queue")
+		}
+		h.noErr(srv.PauseQueue("idle"))
+		h.noErr(srv.PauseQueue("idle"))
+	},
+	"Server.ResumeQueue": func(h *hostile) {
+		srv := asynq.NewServer(h.Opt(), idle)
+		for _, queue := range missingNames() {
+			h.wantErr(srv.ResumeQueue(queue), nil, "does not process queue")
+		}
+		h.noErr(srv.ResumeQueue("idle"))
+	},
+	"Server.Done": func(h *hostile) {
+		srv := asynq.NewServer(h.Opt(), idle)
+		srv.Shutdown() // it was not started: nothing happens
+		select {
+		case <-srv.Done():
+			h.check(false, "a server that was not started is done")
+		default:
+		}
+	},
 	"Server.Stop": func(h *hostile) {
 		srv := asynq.NewServerFromRedisClient(h.RDB, asynq.Config{})
 		srv.Stop()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,6 +22,9 @@ type Server struct {
 	*wire.ServerInfo
 	Poller   wire.Poller // the zero value for a server
 	Patterns []string    // of the types that it handles; nil: unknown
+
+	Key     string              // of its ServerInfo
+	Control *wire.ServerControl // nil if it knows no commands
 }
 
 // Servers returns the running servers, and their active tasks by server ID. It skips records that
@@ -30,32 +34,9 @@ func (b *Inspector) Servers(ctx context.Context) ([]Server, map[string][]*wire.W
 	if err != nil {
 		return nil, nil, err
 	}
-	var servers []Server
-	read := func(pipe redis.Pipeliner, key string) *redis.SliceCmd {
-		return pipe.MGet(ctx, key, wire.ServerPoller(key), wire.ServerPatterns(key))
-	}
-	for _, cmd := range pipelined(ctx, b.Client(), maxServers, keys, read) {
-		values, err := cmd.Result()
-		if script.IgnoreRefused(err) != nil {
-			return nil, nil, fmt.Errorf("inspect: listing servers: %w", err)
-		}
-		if err != nil || len(values) != 3 {
-			continue
-		}
-		encoded, ok := values[0].(string)
-		if !ok {
-			continue // it has ended, or is of another type
-		}
-		if s, err := wire.DecodeServerInfo([]byte(encoded)); err == nil {
-			server := Server{ServerInfo: s}
-			if text, ok := values[1].(string); ok {
-				server.Poller, _ = wire.ParsePoller(text)
-			}
-			if text, ok := values[2].(string); ok {
-				server.Patterns, _ = wire.DecodePatterns(text)
-			}
-			servers = append(servers, server)
-		}
+	servers, err := b.servers(ctx, keys)
+	if err != nil {
+		return nil, nil, err
 	}
 	workers := make(map[string][]*wire.WorkerInfo)
 	if keys, err = b.living(ctx, b.Namespace().Workers()); err != nil {
@@ -66,6 +47,55 @@ func (b *Inspector) Servers(ctx context.Context) ([]Server, map[string][]*wire.W
 		workers[w.ServerID] = append(workers[w.ServerID], w)
 	}
 	return servers, workers, err
+}
+
+// Server returns the running server, or polling worker, with this ID. It reports false if there is
+// none.
+func (b *Inspector) Server(ctx context.Context, id string) (Server, bool, error) {
+	keys, err := b.living(ctx, b.Namespace().Servers())
+	if err != nil {
+		return Server{}, false, err
+	}
+	keys = slices.DeleteFunc(keys, func(key string) bool { return !strings.HasSuffix(key, ":"+id+"}") })
+	servers, err := b.servers(ctx, keys)
+	if n := slices.IndexFunc(servers, func(s Server) bool { return s.ServerID == id }); n >= 0 {
+		return servers[n], true, nil
+	}
+	return Server{}, false, err
+}
+
+// servers reads the servers under the keys.
+func (b *Inspector) servers(ctx context.Context, keys []string) (servers []Server, err error) {
+	read := func(pipe redis.Pipeliner, key string) *redis.SliceCmd {
+		return pipe.MGet(ctx, key, wire.ServerPoller(key), wire.ServerPatterns(key), wire.ServerControlKey(key))
+	}
+	for n, cmd := range pipelined(ctx, b.Client(), maxServers, keys, read) {
+		values, err := cmd.Result()
+		if script.IgnoreRefused(err) != nil {
+			return nil, fmt.Errorf("inspect: listing servers: %w", err)
+		}
+		if err != nil || len(values) != 4 {
+			continue
+		}
+		encoded, ok := values[0].(string)
+		if !ok {
+			continue // it has ended, or is of another type
+		}
+		if s, err := wire.DecodeServerInfo([]byte(encoded)); err == nil {
+			server := Server{ServerInfo: s, Key: keys[n]}
+			if text, ok := values[1].(string); ok {
+				server.Poller, _ = wire.ParsePoller(text)
+			}
+			if text, ok := values[2].(string); ok {
+				server.Patterns, _ = wire.DecodePatterns(text)
+			}
+			if text, ok := values[3].(string); ok {
+				server.Control, _ = wire.DecodeServerControl(text)
+			}
+			servers = append(servers, server)
+		}
+	}
+	return servers, nil
 }
 
 // running reads the active tasks under the keys in parts: a server may have tens of thousands.

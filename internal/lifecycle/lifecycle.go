@@ -98,6 +98,19 @@ func (l *Lifecycle) Stop(stop func()) {
 	}
 }
 
+// TryStop is like Stop, but does not wait for another transition. It reports whether the component
+// is stopped, or is being stopped or closed.
+func (l *Lifecycle) TryStop(stop func()) bool {
+	if l.transition.TryLock() {
+		defer l.transition.Unlock()
+		if l.State() == Active {
+			l.set(Stopped)
+			stop()
+		}
+	}
+	return l.State() >= Stopped
+}
+
 // Change calls change with whether the component is active, and waits for transitions before. It
 // returns ErrClosed if the component is closed.
 func (l *Lifecycle) Change(change func(active bool) error) error {

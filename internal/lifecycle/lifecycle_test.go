@@ -114,6 +114,30 @@ func TestChange(t *testing.T) {
 	wantError(t, c.Change(func(bool) error { return nil }), "closed")
 }
 
+// TryStop does not wait for a transition, and reports whether the component is on its way to stop.
+func TestTryStop(t *testing.T) {
+	c := newComponent()
+	try := func(want bool) {
+		t.Helper()
+		if got := c.TryStop(func() { c.stopped.Add(1) }); got != want {
+			t.Errorf("TryStop returns %t in state %s", got, c.State())
+		}
+	}
+	try(false)
+	if err := c.Start(func() error { try(false); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	c.want(t, "active", 0, 0, 0, 0)
+	try(true)
+	try(true)
+	c.want(t, "stopped", 0, 1, 0, 0)
+	if err := c.Shutdown(func() error { try(true); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	try(true)
+	c.want(t, "closed", 0, 1, 0, 1)
+}
+
 func TestShutdownErrors(t *testing.T) {
 	c := newComponent()
 	_ = c.start()

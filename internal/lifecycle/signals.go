@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// WaitForSignal blocks until the process receives SIGTERM or an interrupt. Unless stop is nil,
-// SIGTSTP calls it; Windows has no such signal.
-func WaitForSignal(stop func()) {
+// WaitForSignal blocks until the process receives SIGTERM or an interrupt, or done is closed.
+// Unless stop is nil, SIGTSTP calls it; Windows has no such signal.
+func WaitForSignal(stop func(), done <-chan struct{}) {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(end)
@@ -21,6 +21,8 @@ func WaitForSignal(stop func()) {
 	for {
 		select {
 		case <-end:
+			return
+		case <-done:
 			return
 		case <-stops:
 			stop()

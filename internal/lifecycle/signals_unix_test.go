@@ -28,7 +28,7 @@ func TestWaitForSignal(t *testing.T) {
 				default:
 				}
 				<-resume
-			})
+			}, nil)
 		}()
 		for waiting := true; waiting; { // at first, nothing may wait for the signal
 			send(t, syscall.SIGTSTP)
@@ -50,6 +50,13 @@ func TestWaitForSignal(t *testing.T) {
 		close(resume)
 		<-returned
 	}
+}
+
+// WaitForSignal returns when the channel is closed, without a signal.
+func TestWaitForSignalOrDone(t *testing.T) {
+	done := make(chan struct{})
+	close(done)
+	lifecycle.WaitForSignal(nil, done)
 }
 
 func send(t *testing.T, sig syscall.Signal) {

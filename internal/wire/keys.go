@@ -49,6 +49,18 @@ func ServerPoller(server string) string { return server + ":poller" }
 // An extension; it has a TTL.
 func ServerPatterns(server string) string { return server + ":patterns" }
 
+// ServerControlKey is the key of a STRING in the slot of a key of Server: its ServerControl. It
+// does not exist for processes that know no commands. An extension; it has a TTL.
+func ServerControlKey(server string) string { return server + ":control" }
+
+// ServerCommands is the key of a LIST in the slot of a key of Server: the ServerCommands that the
+// server has not executed, oldest first. An extension; it has a TTL.
+func ServerCommands(server string) string { return server + ":commands" }
+
+// ServerReplies is the key of a HASH in the slot of a key of Server: the error of each executed
+// command by its ID, "" if there was none. An extension; it has a TTL.
+func ServerReplies(server string) string { return server + ":replies" }
+
 // ServerWorkers is the key of the HASH of a server's WorkerInfo by task ID. If tasks of several
 // queues have the same ID, see WorkerField.
 func (n Namespace) ServerWorkers(p Process) string {
@@ -84,6 +96,11 @@ func (n Namespace) SchedulerGroup(group string) string {
 // HealthMutes is the key of the HASH of muted causes: the Mute of each, by the ID of the cause. An
 // extension; it has a TTL.
 func (n Namespace) HealthMutes() string { return string(n) + ":health_mutes" }
+
+// SchedulerPauses is the key of the HASH of paused scheduler entries: the start of each pause in
+// Unix seconds, by the pause ID of the entry (see SchedulerCreation). An extension without a TTL: a
+// pause lasts until it is ended.
+func (n Namespace) SchedulerPauses() string { return string(n) + ":scheduler_pauses" }
 
 // ValidateQueueName returns an error if name is not a valid name of a queue.
 func ValidateQueueName(name string) error {

@@ -32,6 +32,7 @@ func TestNamespaceKeys(t *testing.T) {
 			"SchedulerHistory": n.SchedulerHistory("e7"),
 			"SchedulerGroup":   n.SchedulerGroup("main"),
 			"HealthMutes":      n.HealthMutes(),
+			"SchedulerPauses":  n.SchedulerPauses(),
 			"Queue":            n.Queue("low").TaskPrefix(),
 		}
 	}
@@ -48,6 +49,7 @@ func TestNamespaceKeys(t *testing.T) {
 		"SchedulerHistory": "asynq:scheduler_history:e7",
 		"SchedulerGroup":   "asynq:scheduler_groups:{main}",
 		"HealthMutes":      "asynq:health_mutes",
+		"SchedulerPauses":  "asynq:scheduler_pauses",
 		"Queue":            "asynq:{low}:t:",
 	}
 	checkKeys(t, reflect.TypeFor[wire.Namespace](), keys, want)
