@@ -40,6 +40,10 @@ type Config struct {
 	// Queues holds the settings of individual queues.
 	Queues map[string]QueueConfig
 
+	// Archive limits the archives of all queues. QueueConfig.Archive overrides it for single
+	// queues.
+	Archive asynq.ArchiveConfig
+
 	// OnlyQueues rejects queues that are not in Queues. Otherwise a queue is created with its first
 	// task, and the service maintains all queues in Redis.
 	OnlyQueues bool
@@ -155,6 +159,9 @@ func (c *Config) Check() error {
 		if err := rule.Check(); err != nil {
 			wrong("queue %q: %w", name, err)
 		}
+	}
+	if err := api.CheckArchive(c.Archive); err != nil {
+		errs = append(errs, err)
 	}
 	if c.OnlyQueues && len(c.Queues) == 0 {
 		wrong("OnlyQueues is set, but Queues is empty")

@@ -137,10 +137,13 @@ func queueSettings(cfg *Config, found map[string]bool) (weights map[string]int, 
 	weights, limits = make(map[string]int), make(map[string]asynq.QueueConfig)
 	for q := range found {
 		weights[q] = 1
+		if cfg.Archive != (asynq.ArchiveConfig{}) {
+			limits[q] = asynq.QueueConfig{Archive: cfg.Archive}
+		}
 	}
 	for q, rule := range cfg.Queues {
 		weights[q] = max(rule.Weight, 1)
-		limits[q] = rule.Limits()
+		limits[q] = rule.Limits(cfg.Archive)
 	}
 	return weights, limits
 }

@@ -7,11 +7,37 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/service"
 )
+
+// Each archive keeps as many tasks as configured for its queue, or else for all.
+func TestArchiveLimits(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newEnv(t, opt, func(c *service.Config) {
+			c.Archive = asynq.ArchiveConfig{MaxTasks: 2, MaxAge: time.Hour}
+			c.Queues = map[string]service.QueueConfig{"own": {Archive: asynq.ArchiveConfig{MaxTasks: 1}}}
+		})
+		i := s.inspector()
+		for queue, want := range map[string]asynq.ArchiveConfig{"own": {MaxTasks: 1, MaxAge: time.Hour}, "other": {MaxTasks: 2, MaxAge: time.Hour}} {
+			failed := 0
+			proctest.Eventually(t, "the archive of "+queue+" to be full", func() bool {
+				s.call("POST", "/v1/tasks", fmt.Sprintf(`{"type":"t","queue":%q,"max_retry":0}`, queue)).want(201)
+				l, _ := s.take(queue, 1, "50s")
+				s.call("POST", "/v1/leases/"+l[0]+"/fail", `{"error":"no"}`).want(200)
+				failed++
+				info, err := i.GetQueueInfo(queue)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return failed > want.MaxTasks && info.Archived == want.MaxTasks && info.Archive == want
+			})
+		}
+	})
+}
 
 // A queue exists from its first task on: neither the configuration nor a waiting worker adds it to
 // Redis.

@@ -224,12 +224,15 @@ func fixedDigest(f *config.File) [sha256.Size]byte {
 
 // hostSettings returns the settings of the host.
 func hostSettings(f *config.File) hosted.Settings {
-	conf, rules := f.Hosted(), f.Service().Queues
-	s := hosted.Settings{Concurrency: conf.Concurrency, Weights: make(map[string]int), Limits: make(map[string]asynq.QueueConfig), Grace: conf.Grace()}
+	conf, cfg := f.Hosted(), f.Service()
+	s := hosted.Settings{
+		Concurrency: conf.Concurrency, Weights: make(map[string]int), Limits: make(map[string]asynq.QueueConfig),
+		AttemptLog: conf.AttemptLog, Grace: conf.Grace(),
+	}
 	for _, queue := range conf.Queues() {
-		rule := rules[queue]
+		rule := cfg.Queues[queue]
 		s.Weights[queue] = max(rule.Weight, 1)
-		s.Limits[queue] = rule.Limits()
+		s.Limits[queue] = rule.Limits(cfg.Archive)
 	}
 	return s
 }

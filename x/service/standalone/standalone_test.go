@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -285,6 +286,56 @@ func TestHostedTaskExceedsShutdownTimeout(t *testing.T) {
 	if s, retried := state(); s != asynq.TaskStatePending || retried != 0 {
 		t.Errorf("the task is %v after %d attempts", s, retried)
 	}
+}
+
+// A failed hosted task keeps its attempts, and the archive of its queue keeps as many tasks as
+// configured. A reload changes both.
+func TestHostedTasksAreKept(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	fails := "cmd: {commands: {fails: {path: /usr/bin/false}}}}\n"
+	f.write("archive: {max_tasks: 2}\nhosted: {" + fails)
+	r := f.run()
+	i := asynq.NewInspector(asynq.RedisClientOpt{Addr: f.addr})
+	t.Cleanup(func() { _ = i.Close() })
+	number := 0
+	run := func() *asynq.TaskInfo {
+		number++
+		id := strconv.Itoa(number)
+		r.is(http.StatusCreated, "POST", "/v1/tasks", secret, `{"type":"fails","id":"`+id+`","payload":{},"max_retry":0}`)
+		var info *asynq.TaskInfo
+		proctest.Eventually(t, "the task to be archived", func() bool {
+			var err error
+			info, err = i.GetTaskInfo("fails", id)
+			return err == nil && info.State == asynq.TaskStateArchived
+		})
+		return info
+	}
+	archived := func(want int) {
+		t.Helper()
+		info, err := i.GetQueueInfo("fails")
+		if err != nil || info.Archived != want {
+			t.Errorf("the archive has %+v, want %d tasks; error %v", info, want, err)
+		}
+	}
+	for range 3 {
+		if info := run(); len(info.Attempts) != 0 {
+			t.Errorf("attempts %v are kept by default", info.Attempts)
+		}
+	}
+	archived(2)
+	f.write("archive: {max_tasks: 2}\nqueues: {fails: {archive: {max_tasks: 3}}}\nhosted: {attempt_log: 5, " + fails)
+	r.reload <- struct{}{}
+	if err := <-r.reloaded; err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if info := run(); len(info.Attempts) != 1 || info.Attempts[0].Err == "" {
+			t.Errorf("attempts: %v", info.Attempts)
+		}
+	}
+	archived(3)
+	r.end()
 }
 
 // With the web UI, local connections may view; changes need a sign-in link, which is created when

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -29,6 +30,10 @@ type QueueRule struct {
 	MaxRetry  *int
 	Timeout   *time.Duration
 	Retention *time.Duration
+
+	// Archive limits the archive of the queue. A field that is zero has the value of the field of
+	// Config.Archive.
+	Archive asynq.ArchiveConfig
 }
 
 // maxMaxRetry is the largest value that a task record holds.
@@ -52,12 +57,25 @@ func (q *QueueRule) Check() error {
 	case q.Retention != nil && *q.Retention < 0:
 		return fmt.Errorf("retention %v is negative", *q.Retention)
 	}
+	return CheckArchive(q.Archive)
+}
+
+// CheckArchive validates the limits of an archive.
+func CheckArchive(a asynq.ArchiveConfig) error {
+	switch {
+	case a.MaxTasks < 0:
+		return fmt.Errorf("archive: max_tasks %d is negative", a.MaxTasks)
+	case a.MaxAge < 0:
+		return fmt.Errorf("archive: max_age %v is negative", a.MaxAge)
+	}
 	return nil
 }
 
-// Limits returns the limits of the queue.
-func (q *QueueRule) Limits() asynq.QueueConfig {
-	return asynq.QueueConfig{Concurrency: q.MaxRun, Ordered: q.InOrder}
+// Limits returns the limits of the queue. archive has those of all archives.
+func (q *QueueRule) Limits(archive asynq.ArchiveConfig) asynq.QueueConfig {
+	archive.MaxTasks = cmp.Or(q.Archive.MaxTasks, archive.MaxTasks)
+	archive.MaxAge = cmp.Or(q.Archive.MaxAge, archive.MaxAge)
+	return asynq.QueueConfig{Concurrency: q.MaxRun, Ordered: q.InOrder, Archive: archive}
 }
 
 func (q *QueueRule) options() []asynq.Option {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/service"
+	"github.com/asynq-go/asynq/x/service/internal/api"
 	"github.com/asynq-go/asynq/x/service/internal/hosted"
 )
 
@@ -38,6 +39,10 @@ type Hosted struct {
 	// Concurrency is the maximum number of hosted tasks that run at the same time. The default is
 	// 10.
 	Concurrency int
+
+	// AttemptLog is the number of failed attempts to keep with a hosted task, at most 100. The
+	// default is 0: none are kept.
+	AttemptLog int
 
 	// ShutdownTimeout is how long a shutdown waits for hosted tasks. Tasks that take longer are
 	// stopped and retried by another instance. The default is 30 seconds.
@@ -136,10 +141,15 @@ func (d *decoder) root(f *File, n *yaml.Node) {
 	noRedis := true
 	metrics := true
 	nodes := d.mapping(n, fields{
-		"redis":       func(n *yaml.Node) { noRedis = false; c.RedisConnOpt, f.redis = d.redis(n) },
-		"listen":      &c.Listen,
-		"tls":         func(n *yaml.Node) { tlsNode = n; d.tls(n, &c.TLS) },
-		"queues":      func(n *yaml.Node) { c.Queues = d.queues(n) },
+		"redis":  func(n *yaml.Node) { noRedis = false; c.RedisConnOpt, f.redis = d.redis(n) },
+		"listen": &c.Listen,
+		"tls":    func(n *yaml.Node) { tlsNode = n; d.tls(n, &c.TLS) },
+		"queues": func(n *yaml.Node) { c.Queues = d.queues(n) },
+		"archive": func(n *yaml.Node) {
+			if d.archive(n, &c.Archive); api.CheckArchive(c.Archive) != nil {
+				d.errorf(n, "%v", api.CheckArchive(c.Archive))
+			}
+		},
 		"only_queues": &c.OnlyQueues,
 		"task_queues": func(n *yaml.Node) { c.TaskQueues = d.taskQueues(n) },
 		"tokens":      func(n *yaml.Node) { c.Tokens = d.tokens(n) },

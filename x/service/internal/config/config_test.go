@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/service"
 )
 
@@ -53,8 +54,11 @@ func TestExample(t *testing.T) {
 	if documented != 2 {
 		t.Errorf("%d warnings about documented secrets, want 2: %v", documented, f.Warnings())
 	}
-	if q := c.Queues["email:welcome"]; q.Weight != 3 || *q.MaxRetry != 5 || *q.Timeout != 30*time.Second || *q.Retention != 24*time.Hour {
+	if q := c.Queues["email:welcome"]; q.Weight != 3 || *q.MaxRetry != 5 || *q.Timeout != 30*time.Second || *q.Retention != 24*time.Hour || q.Archive != (asynq.ArchiveConfig{MaxTasks: 1000}) {
 		t.Errorf("queue: %+v", q)
+	}
+	if c.Archive != (asynq.ArchiveConfig{MaxTasks: 10000, MaxAge: 90 * 24 * time.Hour}) {
+		t.Errorf("archive: %+v", c.Archive)
 	}
 	if !c.Queues["orders"].InOrder || *c.Queues["orders"].MaxRetry != 5 || !c.OnlyQueues {
 		t.Errorf("queues: %+v", c.Queues)
@@ -78,6 +82,9 @@ func TestExample(t *testing.T) {
 	e := h.Endpoints["partner:order"]
 	if len(e.Secrets) != 2 || e.Headers["Authorization"] != "Bearer replace-this-token" || e.MaxResponse != 64<<10 || !e.SnoozeWhenBusy || e.RetryClientErrors || e.MaxRedirects != 2 {
 		t.Errorf("endpoint: %+v", e)
+	}
+	if h.Concurrency != 10 || h.AttemptLog != 20 {
+		t.Errorf("hosted: %+v", h)
 	}
 	cmd := h.Commands["command:report"]
 	if len(cmd.Params) != 2 || cmd.Params[0].Flag != "--format=" || !cmd.Params[1].Required || !cmd.Separator || !slices.Equal(cmd.Exit.Archive, []int{64, 65}) || cmd.Args[0] != `%s\n` {
@@ -249,6 +256,10 @@ func TestErrorsAreReportedOnce(t *testing.T) {
 		"queues: {a: {timeout: -5s}}":                                                 {"3:23: -5s is negative"},
 		"queues: {a: {max_retry: 2147483648}}":                                        {`3:13: queue "a": max_retry 2147483648 exceeds`},
 		"queues: {a: {weight: 0}}":                                                    {"3:22: must be greater than zero"},
+		"archive: {max_tasks: -1}":                                                    {"3:10: archive: max_tasks -1 is negative"},
+		"archive: {max_age: 0s, max_tasks: 0}":                                        {"3:20: must be greater", "3:35: must be greater"},
+		"queues: {a: {archive: {max_tasks: -1}}}":                                     {`3:13: queue "a": archive: max_tasks -1`},
+		"hosted: {attempt_log: -1}":                                                   {"3:23: must not be negative"},
 		"hosted: {concurrency: many}":                                                 {`3:23: "many" is not an integer`},
 		"listen: [a]":                                                                 {"3:9: must be a scalar"},
 		"ui: {anonymous: [a]}":                                                        {"3:17: must be a scalar"},

@@ -15,12 +15,15 @@ import (
 func (d *decoder) hosted(n *yaml.Node, to *Hosted) {
 	to.Concurrency, to.ShutdownTimeout = 10, 30*time.Second
 	nodes := d.mapping(n, fields{
-		"concurrency": &to.Concurrency, "shutdown_timeout": &to.ShutdownTimeout,
+		"concurrency": &to.Concurrency, "shutdown_timeout": &to.ShutdownTimeout, "attempt_log": bound{&to.AttemptLog},
 		"http": func(n *yaml.Node) { d.http(n, &to.Config) },
 		"cmd":  func(n *yaml.Node) { d.cmd(n, &to.Config) },
 	})
 	if to.Concurrency < 1 || to.Concurrency > 10000 {
 		d.errorf(nodes["concurrency"], "must be from 1 to 10000")
+	}
+	if to.AttemptLog < 0 {
+		d.errorf(nodes["attempt_log"], "must not be negative")
 	}
 	for typename := range to.Commands {
 		if _, both := to.Endpoints[typename]; both {

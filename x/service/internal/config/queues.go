@@ -5,6 +5,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/service"
 	"github.com/asynq-go/asynq/x/service/internal/api"
 )
@@ -18,6 +19,7 @@ func (d *decoder) queues(n *yaml.Node) map[string]service.QueueConfig {
 		var q service.QueueConfig
 		d.mapping(n, fields{
 			"max_run": &q.MaxRun, "in_order": &q.InOrder, "weight": bound{&q.Weight}, "max_retry": &q.MaxRetry, "timeout": &q.Timeout, "retention": &q.Retention,
+			"archive": func(n *yaml.Node) { d.archive(n, &q.Archive) },
 		})
 		if err := q.Check(); err != nil {
 			d.errorf(n, "queue %q: %v", name, err)
@@ -25,6 +27,11 @@ func (d *decoder) queues(n *yaml.Node) map[string]service.QueueConfig {
 		queues[name] = q
 	})
 	return queues
+}
+
+// archive reads the limits of archives. The caller validates them.
+func (d *decoder) archive(n *yaml.Node, to *asynq.ArchiveConfig) {
+	d.mapping(n, fields{"max_tasks": bound{&to.MaxTasks}, "max_age": bound{&to.MaxAge}})
 }
 
 func (d *decoder) taskQueues(n *yaml.Node) map[string]string {

@@ -22,12 +22,16 @@ type Settings struct {
 	Weights map[string]int
 	Limits  map[string]asynq.QueueConfig
 
+	// AttemptLog is the number of failed attempts to keep with a task, as asynq.Config.AttemptLog.
+	AttemptLog int
+
 	// Grace is how long a handler may keep running after its task is stopped.
 	Grace time.Duration
 }
 
 func (s *Settings) equal(o *Settings) bool {
-	return s.Concurrency == o.Concurrency && maps.Equal(s.Weights, o.Weights) && maps.Equal(s.Limits, o.Limits) && s.Grace == o.Grace
+	return s.Concurrency == o.Concurrency && maps.Equal(s.Weights, o.Weights) && maps.Equal(s.Limits, o.Limits) &&
+		s.AttemptLog == o.AttemptLog && s.Grace == o.Grace
 }
 
 // Grace returns the longest grace period of the commands, plus five seconds.
@@ -84,7 +88,7 @@ func (h *Host) Apply(set *Set, s Settings) error {
 	var next *instance
 	if len(s.Weights) > 0 {
 		next = &instance{server: asynq.NewServer(h.opt, asynq.Config{
-			Concurrency: s.Concurrency, Queues: s.Weights, QueueConfigs: s.Limits, StuckGracePeriod: s.Grace,
+			Concurrency: s.Concurrency, Queues: s.Weights, QueueConfigs: s.Limits, StuckGracePeriod: s.Grace, AttemptLog: s.AttemptLog,
 			Logger: asynq.NewSlogLogger(h.log), LogLevel: asynq.InfoLevel,
 		})}
 		next.set.Store(set)
