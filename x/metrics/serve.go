@@ -3,19 +3,18 @@ package metrics
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/internal/reload"
 )
 
 // healthTimeout limits how long /healthz waits for Redis.
@@ -48,7 +47,7 @@ type ServeOptions struct {
 	Addr string
 
 	// CertFile and KeyFile are PEM files with a certificate and its key. Together they enable TLS.
-	// They are read once.
+	// They and ClientCAFile are read again after they changed.
 	CertFile, KeyFile string
 
 	// ClientCAFile is a PEM file with certificate authorities. If set, clients must present a
@@ -119,21 +118,11 @@ func (opts *ServeOptions) tls() (*tls.Config, error) {
 		}
 		return nil, nil
 	}
-	cert, err := tls.LoadX509KeyPair(opts.CertFile, opts.KeyFile)
+	config, err := reload.TLS(reload.Certificate{
+		CertFile: opts.CertFile, KeyFile: opts.KeyFile, ClientCAFile: opts.ClientCAFile, Protocols: []string{"http/1.1"},
+	}, opts.Log)
 	if err != nil {
-		return nil, fmt.Errorf("metrics: load certificate: %w", err)
-	}
-	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	if opts.ClientCAFile != "" {
-		pem, err := os.ReadFile(opts.ClientCAFile)
-		if err != nil {
-			return nil, fmt.Errorf("metrics: load client CA: %w", err)
-		}
-		config.ClientCAs = x509.NewCertPool()
-		if !config.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("metrics: no certificate in %s", opts.ClientCAFile)
-		}
-		config.ClientAuth = tls.RequireAndVerifyClientCert
+		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return config, nil
 }

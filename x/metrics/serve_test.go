@@ -140,9 +140,9 @@ func TestServeRefuses(t *testing.T) {
 	taken := freeListener(t)
 	for want, opts := range map[string]metrics.ServeOptions{
 		"client certificates need TLS": {ClientCAFile: empty},
-		"load certificate":             {CertFile: cert},
-		"no certificate in":            {CertFile: cert, KeyFile: key, ClientCAFile: empty},
-		"load client CA":               {CertFile: cert, KeyFile: key, ClientCAFile: filepath.Join(dir, "none")},
+		"load the certificate":         {CertFile: cert},
+		"no certificate found in":      {CertFile: cert, KeyFile: key, ClientCAFile: empty},
+		"read the client certificate":  {CertFile: cert, KeyFile: key, ClientCAFile: filepath.Join(dir, "none")},
 		"metrics: listen":              {Addr: taken.Addr().String()},
 	} {
 		if err := metrics.Serve(context.Background(), http.NotFoundHandler(), opts); err == nil || !strings.Contains(err.Error(), want) {

@@ -79,7 +79,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// TLS names the certificate files. New and Reload read them.
+// TLS names the certificate files. New and Reload read them, and new connections read them again
+// after they changed.
 type TLS struct {
 	// CertFile and KeyFile are PEM files with the certificate and its key. Setting both enables
 	// TLS.

@@ -48,7 +48,7 @@ func (s *Service) Serve(l net.Listener) error {
 	if config := s.tls.Load(); config != nil {
 		l = tls.NewListener(l, &tls.Config{
 			MinVersion: tls.VersionTLS12, NextProtos: config.NextProtos,
-			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.tls.Load(), nil },
+			GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) { return s.tls.Load().GetConfigForClient(hello) },
 		})
 	}
 	// There is no write timeout, because requests may wait, each for a limited time. Call sets the

@@ -113,7 +113,7 @@ func prepare(cfg Config, before *auth.Keyring) (*settings, *tls.Config, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, nil, err
 	}
-	tlsConfig, err := cfg.TLS.load()
+	tlsConfig, err := cfg.TLS.load(cfg.Logger)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,31 +2,23 @@ package service
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"os"
+	"log/slog"
+
+	"github.com/asynq-go/asynq/x/internal/reload"
 )
 
-// load reads the certificates. It returns nil if TLS is disabled.
-func (t *TLS) load() (*tls.Config, error) {
+// load reads the certificates, which are read again after they changed. It returns nil if TLS is
+// disabled.
+func (t *TLS) load(log *slog.Logger) (*tls.Config, error) {
 	if t.CertFile == "" {
 		return nil, nil
 	}
-	cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	config, err := reload.TLS(reload.Certificate{
+		CertFile: t.CertFile, KeyFile: t.KeyFile, ClientCAFile: t.ClientCAFile, Protocols: []string{"h2", "http/1.1"},
+	}, log)
 	if err != nil {
-		return nil, fmt.Errorf("service: cannot load the certificate and its key: %w", err)
-	}
-	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
-	if t.ClientCAFile != "" {
-		pem, err := os.ReadFile(t.ClientCAFile)
-		if err != nil {
-			return nil, fmt.Errorf("service: cannot read the client certificate authorities: %w", err)
-		}
-		config.ClientCAs = x509.NewCertPool()
-		if !config.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("service: no certificate found in %s", t.ClientCAFile)
-		}
-		config.ClientAuth = tls.RequireAndVerifyClientCert
+		return nil, fmt.Errorf("service: %w", err)
 	}
 	return config, nil
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/asynq-go/asynq/x/internal/reload"
 )
 
 const (
@@ -38,7 +40,7 @@ type Options struct {
 	ExtraPorts int
 
 	// CertFile and KeyFile are PEM files of a certificate and its key, and enable TLS.
-	// They are read once.
+	// They are read again after they changed.
 	CertFile, KeyFile string
 
 	// RootPath is the path of the UI. The root of the host redirects to it.
@@ -58,16 +60,14 @@ type Site struct {
 func Listen(ctx context.Context, opts Options) (*Site, error) {
 	s := &Site{opts: opts}
 	var config *tls.Config
+	var err error
 	scheme := "http"
 	if opts.CertFile != "" || opts.KeyFile != "" {
-		cert, err := tls.LoadX509KeyPair(opts.CertFile, opts.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("loading the certificate and its key: %w", err)
+		if config, err = reload.TLS(reload.Certificate{CertFile: opts.CertFile, KeyFile: opts.KeyFile, Protocols: []string{"h2", "http/1.1"}}, opts.Log); err != nil {
+			return nil, err
 		}
-		config = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 		scheme = "https"
 	}
-	var err error
 	if s.l, err = listen(ctx, opts.Addr, opts.ExtraPorts); err != nil {
 		return nil, fmt.Errorf("cannot listen: %w", err)
 	}
