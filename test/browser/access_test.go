@@ -6,23 +6,99 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/fetch"
-	"github.com/chromedp/chromedp"
-
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/web"
 )
 
-// login answers the browser's login dialog.
+// login fills in the login page, which must be open.
 func (b *tab) login(name, password string) {
 	b.t.Helper()
-	b.answer = func(e *fetch.EventAuthRequired) {
-		params := fetch.ContinueWithAuthParams{RequestID: e.RequestID, AuthChallengeResponse: &fetch.AuthChallengeResponse{
-			Response: fetch.AuthChallengeResponseResponseProvideCredentials, Username: name, Password: password,
-		}}
-		_, _ = chromedp.Call(b.ctx, fetch.ContinueWithAuth, params) // errors show up on the page
+	b.write("input[name=username]", name)
+	b.write("input[name=password]", password)
+	b.click("form button", "Log in")
+}
+
+// A page leads to the login page and the login back to it. The session lasts until the log-out, in
+// all tabs. Everything works with and without scripts.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	for _, scripts := range []bool{true, false} {
+		s := newSite(t, func(o *web.Options) {
+			o.RootPath, o.Users = "/ops", []web.User{{Name: "ada", Password: "all", Role: web.Admin}}
+		})
+		if _, err := s.client.Enqueue(asynq.NewTask("a", nil)); err != nil {
+			t.Fatal(err)
+		}
+		proctest.Eventually(t, "the web UI to list the queue", func() bool {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/queue?queue=default", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.SetBasicAuth("ada", "all")
+			response, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+		})
+		b := open(t, s.url, "401")
+		if !scripts {
+			b = b.withoutScripts()
+		}
+		b.visit("/queue?queue=default")
+		b.until(`location.pathname === "/ops/login"`)
+		check := func(what string) {
+			t.Helper()
+			if scripts { // axe needs them
+				b.accessible(what)
+			}
+		}
+		check("the login page")
+		b.login("ada", "wrong")
+		b.until(`document.querySelector("[role=alert]").innerText.includes("Wrong user name or password")`)
+		check("the login page with an error")
+		b.login("ada", "all")
+		b.until(`location.pathname + location.search === "/ops/queue?queue=default" && !!document.querySelector("header form[action$=logout]")`)
+		if got := eval[string](b, `document.cookie`); strings.Contains(got, "login") {
+			t.Errorf("scripts can read the cookie %s", got)
+		}
+		b.click("main button", "Pause")
+		b.until(`document.querySelector("#said").innerText !== ""`)
+		b.visit("/audit")
+		b.says("queue.pause", "login", "ada")
+		check("the audit page")
+		b.click("header form[action$=logout] button", "")
+		b.until(`location.pathname + location.search === "/ops/login?out"`)
+		b.says("You are logged out.")
+		b.visit("/")
+		b.until(`location.pathname === "/ops/login"`)
 	}
-	call(b, fetch.Enable, fetch.EnableParams{HandleAuthRequests: new(true)})
+}
+
+// When a session ends, an open page leads to the login page, and a form keeps its input.
+func TestSessionEnds(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(o *web.Options) {
+		o.Users = []web.User{{Name: "ada", Password: "all", Role: web.Admin}}
+	})
+	b := open(t, s.url, "401")
+	b.visit("/queues")
+	b.login("ada", "all")
+	b.until(`!document.getElementById("hold").hidden`) // the scripts run
+	if err := s.ui.SetUsers([]web.User{{Name: "ada", Password: "new", Role: web.Admin}}); err != nil {
+		t.Fatal(err)
+	}
+	b.until(`location.pathname + location.search === "/login?next=%2Fqueues"`)
+	b.login("ada", "new")
+	b.until(`location.pathname === "/queues"`)
+	b.visit("/enqueue")
+	b.until(`!document.getElementById("hold").hidden`) // the scripts run
+	b.write("input[name=type]", "kept")
+	if err := s.ui.SetUsers([]web.User{{Name: "ada", Password: "other", Role: web.Admin}}); err != nil {
+		t.Fatal(err)
+	}
+	b.until(`document.getElementById("live").innerText.includes("Logged out") && document.querySelector("input[name=type]").value === "kept"`)
 }
 
 func TestRoles(t *testing.T) {
@@ -44,8 +120,9 @@ func TestRoles(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := open(t, s.url)
-			b.login(c.name, c.password)
 			b.visit("/queue?queue=default")
+			b.login(c.name, c.password)
+			b.until(`location.pathname === "/queue"`)
 			got := eval[string](b, `[...document.querySelectorAll("main button[name=do]")].map((e) => e.value).join(" ")`)
 			if got != c.buttons {
 				t.Errorf("the buttons are %q, want %q", got, c.buttons)

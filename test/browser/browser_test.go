@@ -13,7 +13,6 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -55,8 +54,6 @@ type tab struct {
 	root string
 
 	noScript bool // scripts are disabled
-
-	answer func(*fetch.EventAuthRequired) // answers a login dialog
 
 	mu         sync.Mutex
 	complaints []string
@@ -123,12 +120,6 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 func (b *tab) onEvent(event any) {
 	complaint := ""
 	switch e := event.(type) {
-	case *fetch.EventAuthRequired:
-		go b.answer(e) // the browser blocks until this returns
-	case *fetch.EventRequestPaused:
-		go func() {
-			_, _ = chromedp.Call(b.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID}) // fails only if the page was closed
-		}()
 	case *runtime.EventExceptionThrown:
 		complaint = "exception: " + e.ExceptionDetails.Text
 		if e.ExceptionDetails.Exception != nil {

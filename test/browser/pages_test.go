@@ -35,6 +35,7 @@ func pages(ids tasks) map[string]string {
 		"/operations":                          "perations",
 		q("/enqueue", "queue", "default"):      "Enqueue",
 		"/settings":                            "Settings",
+		"/audit":                               "Audit log",
 		q("/queue", "queue", hostile):          "onerror",
 		q("/tasks", "queue", hostile, "state", "pending"):                       "onerror",
 		q("/tasks", "queue", hostile, "state", "scheduled"):                     "onerror",

@@ -20,6 +20,7 @@ type site struct {
 	redis     asynq.RedisClientOpt
 	mini      *miniredis.Miniredis
 	url       string
+	ui        *web.Handler
 	signIn    func() string // path and query of a new sign-in link, below the host
 	client    *asynq.Client
 	inspector *asynq.Inspector
@@ -46,7 +47,7 @@ func serve(t *testing.T, redis asynq.RedisClientOpt, with ...func(*web.Options))
 	}
 	handler := web.New(opts)
 	server := httptest.NewServer(handler)
-	s := &site{redis: redis, url: server.URL + opts.RootPath, signIn: handler.SignInPath, client: asynq.NewClient(redis), inspector: asynq.NewInspector(redis)}
+	s := &site{redis: redis, url: server.URL + opts.RootPath, ui: handler, signIn: handler.SignInPath, client: asynq.NewClient(redis), inspector: asynq.NewInspector(redis)}
 	t.Cleanup(func() {
 		_ = handler.Close() // ends the event streams, which the server would wait for
 		server.Close()

@@ -26,6 +26,10 @@ type (
 	User = access.User
 	// Proxy configures a reverse proxy that authenticates users.
 	Proxy = access.Proxy
+	// LoginProvider is a site where users log in, such as an OpenID Connect provider.
+	LoginProvider = access.LoginProvider
+	// ProviderLogin are the secrets of one login at a LoginProvider.
+	ProviderLogin = access.ProviderLogin
 )
 
 // The roles.
@@ -33,7 +37,7 @@ const (
 	None     = access.None     // nothing
 	Viewer   = access.Viewer   // view everything
 	Operator = access.Operator // also change tasks, pause queues, run schedules
-	Admin    = access.Admin    // also delete queues
+	Admin    = access.Admin    // also delete queues, view the audit log
 )
 
 // The verbs.
@@ -50,6 +54,7 @@ const (
 	QueueResume    = access.QueueResume
 	QueueDelete    = access.QueueDelete
 	ScheduleRun    = access.ScheduleRun
+	AuditView      = access.AuditView
 )
 
 // ErrUnauthenticated means that the user must log in. If the error of Options.Authorize wraps it,
@@ -89,9 +94,9 @@ func (f ResultFormatterFunc) FormatResult(taskType string, result []byte) string
 	return f(taskType, result)
 }
 
-// Options configure a Handler. Only RedisConnOpt is required. Without Users, Proxy, Anonymous and
-// Authorize, only requests from the same machine are served: as Viewer, or as Admin after signing
-// in with Token or a link of Handler.SignInPath.
+// Options configure a Handler. Only RedisConnOpt is required. Without Users, Provider, Proxy,
+// Anonymous and Authorize, only requests from the same machine are served: as Viewer, or as Admin
+// after signing in with Token or a link of Handler.SignInPath.
 type Options struct {
 	// RedisConnOpt is the Redis of the queues.
 	RedisConnOpt asynq.RedisConnOpt
@@ -118,16 +123,31 @@ type Options struct {
 	// Token lets requests from the same machine make changes: a script sends it as "Authorization:
 	// Bearer <token>", and a browser can open RootPath + "/?token=<token>". It must have at least
 	// 16 characters of printable ASCII, and can be used any number of times. It cannot be combined
-	// with Users, Proxy, Anonymous or Authorize. If empty, only links of Handler.SignInPath sign
-	// in.
+	// with Users, Provider, Proxy, Anonymous or Authorize. If empty, only links of
+	// Handler.SignInPath sign in.
 	Token string
 
 	// ReadOnly refuses all changes.
 	ReadOnly bool
 
-	// Users can log in with a name and a password. HTTP basic authentication transmits passwords,
-	// so use TLS.
+	// Users can log in with a name and a password: browsers on the page RootPath + "/login", and
+	// scripts by HTTP basic authentication. Both transmit passwords, so use TLS. Handler.SetUsers
+	// replaces them.
 	Users []User
+
+	// Provider is a site where users log in, such as an OpenID Connect provider. The login page
+	// links to it. If nil, users log in with passwords only.
+	Provider LoginProvider
+
+	// SessionIdle is how long a browser stays logged in without a request, 8 hours by default.
+	// SessionMax is how long it stays logged in altogether, 24 hours by default. Sessions are in
+	// memory: a restart logs all browsers out, and several processes do not share them.
+	SessionIdle, SessionMax time.Duration
+
+	// AuditFile is a file to which changes, logins and log-outs are appended as lines of JSON, in
+	// addition to the log. New reads the last 1,000 for the audit page. The file may be moved away
+	// at any time. If empty, the page shows the events since New.
+	AuditFile string
 
 	// Proxy is a reverse proxy that authenticates users. If nil, headers with users are ignored.
 	Proxy *Proxy
@@ -185,7 +205,7 @@ func (o Options) Check() error {
 // access returns the options that control access.
 func (o Options) access() access.Config {
 	return access.Config{
-		Users: o.Users, Proxy: o.Proxy, Anonymous: o.Anonymous, Token: o.Token, ReadOnly: o.ReadOnly, Authorize: o.Authorize, Origins: o.Origins,
+		Users: o.Users, Provider: o.Provider, SessionIdle: o.SessionIdle, SessionMax: o.SessionMax, AuditFile: o.AuditFile, Proxy: o.Proxy, Anonymous: o.Anonymous, Token: o.Token, ReadOnly: o.ReadOnly, Authorize: o.Authorize, Origins: o.Origins,
 		MaxBody: o.MaxBody, Logger: o.Logger, RootPath: o.RootPath,
 	}
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -24,6 +25,7 @@ type Handler struct {
 	serve  http.Handler
 	root   string
 	signIn func() string
+	users  func([]User) error
 	close  func() error
 }
 
@@ -65,6 +67,7 @@ func New(opts Options) *Handler {
 		serve:  encode.Wrap(p.guard.Wrap(p.untilClosed(under(opts.RootPath, withMetrics(opts.Metrics, p.guard, p.handler()))))),
 		root:   opts.RootPath,
 		signIn: p.guard.SignInPath,
+		users:  p.guard.SetUsers,
 		close: sync.OnceValue(func() error {
 			p.closed.Store(true)
 			p.poller.Close()
@@ -102,12 +105,22 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // SignInPath returns the path and query of a new sign-in link, such as "/monitoring/?token=…". The
-// program prints it after its scheme and host. Without Users, Proxy, Anonymous and Authorize,
-// requests from the same machine may only view. The browser that opens the link gets the role Admin
-// until the program ends. A link works once, and the next call of SignInPath replaces it; signed-in
-// browsers stay signed in. SignInPath returns "" if sign-in links are not used: one of those
-// options or ReadOnly is set.
+// program prints it after its scheme and host. Without Users, Provider, Proxy, Anonymous and
+// Authorize, requests from the same machine may only view. The browser that opens the link gets the
+// role Admin until the program ends. A link works once, and the next call of SignInPath replaces
+// it; signed-in browsers stay signed in. SignInPath returns "" if sign-in links are not used: one
+// of those options or ReadOnly is set.
 func (h *Handler) SignInPath() string { return h.signIn() }
+
+// SetUsers replaces Options.Users, for example after a change of the file that they are read from.
+// It logs out users who were removed or have another password; roles change at once. It returns an
+// error and changes nothing if a user is invalid, users is empty, or Options.Users was empty.
+func (h *Handler) SetUsers(users []User) error {
+	if err := h.users(users); err != nil {
+		return fmt.Errorf("web: %w", err)
+	}
+	return nil
+}
 
 // RootPath returns the path of the Handler: empty, or without a trailing slash.
 func (h *Handler) RootPath() string { return h.root }

@@ -10,7 +10,7 @@ const (
 	None     Role = iota // nothing
 	Viewer               // view everything
 	Operator             // also change tasks, pause queues, run schedules
-	Admin                // also delete queues
+	Admin                // also delete queues, view the audit log
 )
 
 // Verb is a kind of action.
@@ -30,7 +30,11 @@ const (
 	QueueResume    Verb = "queue.resume"
 	QueueDelete    Verb = "queue.delete"
 	ScheduleRun    Verb = "schedule.run"
+	AuditView      Verb = "audit.view"
 )
+
+// reads reports whether the verb changes nothing.
+func (v Verb) reads() bool { return v == View || v == AuditView }
 
 // Action is a requested action and its target.
 type Action struct {

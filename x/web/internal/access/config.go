@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -19,9 +20,17 @@ const DefaultMaxBody = 8 << 20
 // Config configures a Guard. The zero Config admits only requests from the same machine: as Viewer,
 // or as Admin after signing in (see Guard.SignInPath).
 type Config struct {
-	// Users can log in with a name and a password. HTTP basic authentication transmits passwords,
-	// so use TLS.
+	// Users can log in with a name and a password, on the login page or by HTTP basic
+	// authentication. Both transmit passwords, so use TLS.
 	Users []User
+
+	// Provider is a site where users log in, such as an OpenID Connect provider. The login page
+	// links to it. If nil, users log in with passwords only.
+	Provider LoginProvider
+
+	// SessionIdle is how long a browser stays logged in without a request, and SessionMax how long
+	// it stays logged in altogether. The defaults are DefaultSessionIdle and DefaultSessionMax.
+	SessionIdle, SessionMax time.Duration
 
 	// Proxy is a reverse proxy that authenticates users. If nil, headers with users are ignored.
 	Proxy *Proxy
@@ -31,10 +40,14 @@ type Config struct {
 	// pages in a visitor's browser.
 	Anonymous Role
 
+	// AuditFile is a file to which the events of the audit log are appended as lines of JSON. New
+	// reads the last ones. If empty, the audit page shows the events since the start.
+	AuditFile string
+
 	// Token grants requests from the same machine the role Admin: scripts send it as
 	// "Authorization: Bearer", browsers in a sign-in link. It can be used any number of times. It
-	// must have at least MinToken bytes, and cannot be combined with Users, Proxy, Anonymous or
-	// Authorize. If empty, only the links of SignInPath sign in.
+	// must have at least MinToken bytes, and cannot be combined with Users, Provider, Proxy,
+	// Anonymous or Authorize. If empty, only the links of SignInPath sign in.
 	Token string
 
 	// ReadOnly refuses all changes, for all roles.
@@ -124,7 +137,7 @@ type Proxy struct {
 // configured reports whether users, a proxy or roles are configured, so that local requests have no
 // special rights.
 func (c *Config) configured() bool {
-	return len(c.Users) > 0 || c.Proxy != nil || c.Anonymous != None || c.Authorize != nil
+	return len(c.Users) > 0 || c.Provider != nil || c.Proxy != nil || c.Anonymous != None || c.Authorize != nil
 }
 
 func (c *Config) check() error {
@@ -145,21 +158,30 @@ func (c *Config) check() error {
 	switch {
 	case c.Token == "":
 	case c.configured():
-		bad("Token cannot be combined with Users, Proxy, Anonymous or Authorize")
+		bad("Token cannot be combined with Users, Provider, Proxy, Anonymous or Authorize")
 	case len(c.Token) < MinToken || strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		bad("Token must have at least %d characters of printable ASCII without spaces", MinToken) // the token is a secret and must not be in the error
+	}
+	if c.SessionIdle < 0 || c.SessionMax < 0 {
+		bad("SessionIdle and SessionMax must not be negative: %v, %v", c.SessionIdle, c.SessionMax)
 	}
 	if strings.ContainsFunc(c.Realm, unicode.IsControl) {
 		bad("Realm %q has control characters", c.Realm)
 	}
+	return errors.Join(append(errs, checkUsers(c.Users))...)
+}
+
+// checkUsers returns all errors of the users.
+func checkUsers(users []User) error {
+	var errs []error
 	names := map[string]bool{}
-	for i := range c.Users {
-		u := &c.Users[i]
+	for i := range users {
+		u := &users[i]
 		if err := u.check(); err != nil {
 			errs = append(errs, err)
 		}
 		if names[u.Name] {
-			bad("duplicate user name %q", u.Name)
+			errs = append(errs, fmt.Errorf("duplicate user name %q", u.Name))
 		}
 		names[u.Name] = true
 	}

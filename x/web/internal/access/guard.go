@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,7 +21,10 @@ type Guard struct {
 	log       *slog.Logger
 	proxy     *proxy
 	passwords *passwords // nil without Users
+	sessions  *sessions  // nil without Users and Provider
+	provider  *provider  // nil without Provider
 	signIns   *signIns   // nil if users, a proxy or roles are configured
+	trail     *trail
 	origins   map[string]bool
 	cross     *http.CrossOriginProtection
 }
@@ -46,12 +50,21 @@ func New(cfg Config) (*Guard, error) {
 	if len(cfg.Users) > 0 {
 		g.passwords = newPasswords(cfg.Users)
 	}
+	if cfg.Provider != nil {
+		g.provider = newProvider()
+	}
+	if len(cfg.Users) > 0 || cfg.Provider != nil {
+		g.sessions = newSessions(cmp.Or(cfg.SessionIdle, DefaultSessionIdle), cmp.Or(cfg.SessionMax, DefaultSessionMax))
+	}
 	if !cfg.configured() {
 		g.signIns = newSignIns(cfg.Token)
 	}
 	g.cfg.Users, g.cfg.Token = nil, "" // drop the secrets: they are no longer needed
 	if g.log == nil {
 		g.log = slog.Default()
+	}
+	if g.trail, err = newTrail(cfg.AuditFile, g.log); err != nil {
+		return nil, err
 	}
 	if cfg.MaxBody == 0 {
 		g.cfg.MaxBody = DefaultMaxBody
@@ -63,6 +76,22 @@ func New(cfg Config) (*Guard, error) {
 		g.cfg.Realm = "asynq"
 	}
 	return g, nil
+}
+
+// SetUsers replaces Config.Users, which must not have been empty. Sessions of users who were
+// removed or have another password end. It changes nothing if it returns an error.
+func (g *Guard) SetUsers(users []User) error {
+	switch err := checkUsers(users); {
+	case err != nil:
+		return err
+	case len(users) == 0:
+		return errors.New("there are no users")
+	case g.passwords == nil:
+		return errors.New("no users were configured at the start")
+	}
+	g.passwords.set(users)
+	g.sessions.dropIf(func(s *session) bool { return !g.valid(s) })
+	return nil
 }
 
 // ReadOnly reports whether all changes are refused.
@@ -84,7 +113,7 @@ func (e *Refusal) Error() string { return http.StatusText(e.Status) + ": " + e.D
 // buttons accordingly. The Authorize hook, which depends on the target of the change, may still
 // refuse; Check calls it as well.
 func (g *Guard) Can(r *http.Request, v Verb) bool {
-	return of(r.Context()).user.Role.May(v) && (v == View || !g.cfg.ReadOnly)
+	return of(r.Context()).user.Role.May(v) && (v.reads() || !g.cfg.ReadOnly)
 }
 
 // Check checks a permission like Allow, but writes no response and no log line. The error is nil or
@@ -98,11 +127,11 @@ func (g *Guard) Check(r *http.Request, a Action) error {
 
 // Allow checks the permission for an action. If it returns false, it has answered the request.
 //
-// A GET or HEAD is only ever allowed to View, because any page in any browser tab can cause such
+// A GET or HEAD is only ever allowed to read, because any page in any browser tab can cause such
 // requests.
 func (g *Guard) Allow(w http.ResponseWriter, r *http.Request, a Action) bool {
 	refusal := g.check(r, a)
-	if refusal == nil && a.Verb != View && safe(r.Method) {
+	if refusal == nil && !a.Verb.reads() && safe(r.Method) {
 		refusal = &Refusal{Status: http.StatusMethodNotAllowed, allow: http.MethodPost,
 			Detail: "Changes cannot be requested with " + r.Method + "."}
 	}
@@ -119,11 +148,13 @@ func (g *Guard) check(r *http.Request, a Action) *Refusal {
 	switch {
 	case !known:
 		return &Refusal{Status: http.StatusForbidden, Detail: fmt.Sprintf("Unknown permission %q.", a.Verb)}
-	case a.Verb != View && g.cfg.ReadOnly:
+	case !a.Verb.reads() && g.cfg.ReadOnly:
 		return &Refusal{Status: http.StatusForbidden, Detail: "The web UI is read-only."}
 	case q.user.Role.May(a.Verb):
 	case !q.loggedIn && g.passwords != nil:
 		return g.challenge("Log in with a user name and password.")
+	case !q.loggedIn && g.canLogIn():
+		return g.challenge("Log in.")
 	case q.loggedIn && q.user.Role == None:
 		return &Refusal{Status: http.StatusForbidden, Detail: fmt.Sprintf("User %q has no role.", q.user.Name)}
 	case q.via == "local":
@@ -152,18 +183,36 @@ func (g *Guard) check(r *http.Request, a Action) *Refusal {
 	}
 }
 
-// Login serves the login page: it requests a password from anonymous users and redirects all others
-// to the first page. It is useful if Anonymous lets users view, and Users may do more.
-func (g *Guard) Login(w http.ResponseWriter, r *http.Request) {
-	if q := of(r.Context()); !q.loggedIn && g.passwords != nil {
-		g.refuse(w, r, Action{Verb: View}, g.challenge("Log in with a user name and password."))
-		return
+// challenge returns the refusal of a request without valid credentials.
+func (g *Guard) challenge(detail string) *Refusal {
+	refusal := &Refusal{Status: http.StatusUnauthorized, Detail: detail}
+	if g.passwords != nil || !g.canLogIn() {
+		refusal.challenge = "Basic"
 	}
-	http.Redirect(w, r, g.cfg.RootPath+"/", http.StatusSeeOther)
+	return refusal
 }
 
-func (g *Guard) challenge(detail string) *Refusal {
-	return &Refusal{Status: http.StatusUnauthorized, Detail: detail, challenge: "Basic"}
+// header sets the headers of a refusal, except for the challenge.
+func (e *Refusal) header(h http.Header) {
+	if e.allow != "" {
+		h.Set("Allow", e.allow)
+	}
+	if e.retry > 0 {
+		h.Set("Retry-After", fmt.Sprint(int64((e.retry+time.Second-1)/time.Second)))
+	}
+}
+
+// hasDialog reports whether the response to a request without credentials may make a browser open
+// its own login dialog. Scripts of pages must not open it: the page leads to the login page.
+func (g *Guard) hasDialog(r *http.Request) bool {
+	if !g.canLogIn() || r.Header.Get("Authorization") != "" {
+		return true
+	}
+	mode := r.Header.Get("Sec-Fetch-Mode")
+	if mode == "navigate" && of(r.Context()).api {
+		return true
+	}
+	return mode == "" && r.Header.Get("Hx-Request") == "" && r.Header.Get("Accept") != "text/event-stream"
 }
 
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, a Action, refusal *Refusal) {
@@ -173,16 +222,14 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, a Action, refusal
 
 func (g *Guard) answer(w http.ResponseWriter, r *http.Request, refusal *Refusal) {
 	h := w.Header()
-	if refusal.challenge != "" {
+	if refusal.Status == http.StatusUnauthorized && g.sendToLogin(w, r) {
+		return
+	}
+	if refusal.challenge != "" && g.hasDialog(r) {
 		realm := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(g.cfg.Realm)
 		h.Set("WWW-Authenticate", refusal.challenge+` realm="`+realm+`", charset="UTF-8"`)
 	}
-	if refusal.allow != "" {
-		h.Set("Allow", refusal.allow)
-	}
-	if refusal.retry > 0 {
-		h.Set("Retry-After", fmt.Sprint(int64((refusal.retry+time.Second-1)/time.Second)))
-	}
+	refusal.header(h)
 	Problem(w, r, refusal.Status, "", refusal.Detail)
 }
 
@@ -215,7 +262,12 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			g.answer(w, r, refusal)
 			return
 		}
-		if g.exchange(w, r, q) {
+		if q.session != nil {
+			var done func()
+			r, done = within(r, q.session)
+			defer done()
+		}
+		if g.exchange(w, r, q) || g.serveLogin(w, r, q, path) {
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {

@@ -22,7 +22,8 @@ type request struct {
 	user     User
 	via      string // how the user was identified
 	loggedIn bool
-	stranger string // why the request has no role; empty if it has one
+	session  *session // nil: not logged in on the login page
+	stranger string   // why the request has no role; empty if it has one
 	remote   string
 }
 
@@ -82,8 +83,12 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request, q *request) *Re
 			return g.challenge("The Authorization header is invalid.")
 		}
 	}
+	if s := g.session(r); s != nil {
+		q.user, q.via, q.loggedIn, q.session = g.current(s), s.via, true, s
+		return nil
+	}
 	q.via = "anonymous"
-	configured := g.passwords != nil || g.proxy != nil
+	configured := g.canLogIn() || g.proxy != nil
 	switch {
 	case g.cfg.Anonymous != None:
 		q.user.Role = g.cfg.Anonymous
@@ -103,12 +108,7 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request, q *request) *Re
 
 // login checks a name and a password.
 func (g *Guard) login(r *http.Request, q *request, name, password string) *Refusal {
-	addr, _ := g.proxy.client(r)
-	if addr.Is6() { // an IPv6 user usually controls a whole /64 network
-		p, _ := addr.Prefix(64)
-		addr = p.Addr()
-	}
-	u, err := g.passwords.check(r.Context(), addr, name, password)
+	u, err := g.passwords.check(r.Context(), g.throttled(r), name, password)
 	var many *tooMany
 	switch {
 	case err == nil:
@@ -120,10 +120,22 @@ func (g *Guard) login(r *http.Request, q *request, name, password string) *Refus
 			Detail: "Too many wrong passwords from this address. Try again later."}
 	case errors.Is(err, errWrongPassword):
 		g.logLogin(r, q, name, err)
-		return g.challenge("Wrong user name or password.")
+		return g.challenge(wrongPassword)
 	default:
 		return &Refusal{Status: http.StatusServiceUnavailable, Detail: "The password could not be checked in time."}
 	}
+}
+
+const wrongPassword = "Wrong user name or password."
+
+// throttled returns the address by which failed logins are counted.
+func (g *Guard) throttled(r *http.Request) netip.Addr {
+	addr, _ := g.proxy.client(r)
+	if addr.Is6() { // an IPv6 user usually controls a whole /64 network
+		p, _ := addr.Prefix(64)
+		addr = p.Addr()
+	}
+	return addr
 }
 
 // requestID returns the caller's request ID if it is valid, so that the logs of a proxy have the

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,17 +27,20 @@ var errWrongPassword = errors.New("wrong user or password")
 
 // passwords has the users that log in with a password.
 type passwords struct {
-	key      [32]byte // of the MACs, random for each process
-	accounts map[string]*account
-	unknown  *account // stands for all unknown names
-	cost     int      // maximum of all accounts; 0 if no password is hashed
-	wrong    *throttle
-	compare  func(hash, password []byte) error // bcrypt's
+	key     [32]byte // of the MACs, random for each process
+	unknown *account // stands for all unknown names
+	wrong   *throttle
+	compare func(hash, password []byte) error // bcrypt's
+
+	mu       sync.RWMutex        // guards the fields; set replaces the map
+	accounts map[string]*account // by name
+	cost     int                 // maximum of all accounts; 0 if no password is hashed
 }
 
 // account is a user with a password.
 type account struct {
-	user User // without the password
+	user User   // without the password
+	set  []byte // MAC of the configured password or hash
 	hash []byte
 	cost int // of hash; 0: there is only the MAC of the password
 	seen atomic.Pointer[seen]
@@ -50,28 +54,48 @@ type seen struct {
 }
 
 func newPasswords(users []User) *passwords {
-	p := &passwords{accounts: map[string]*account{}, wrong: newThrottle(), compare: bcrypt.CompareHashAndPassword}
+	p := &passwords{wrong: newThrottle(), compare: bcrypt.CompareHashAndPassword}
 	_, _ = rand.Read(p.key[:]) // never fails
+	p.unknown = &account{busy: make(chan struct{}, 1)}
+	p.unknown.seen.Store(&seen{mac: p.mac(rand.Text(), rand.Text())})
+	p.set(users)
+	return p
+}
+
+// set replaces the users. Users whose password is unchanged keep their verified passwords.
+func (p *passwords) set(users []User) {
+	accounts, cost := make(map[string]*account, len(users)), 0
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, u := range users {
-		a := &account{user: User{Name: u.Name, Role: u.Role}, busy: make(chan struct{}, 1)}
+		a := &account{user: User{Name: u.Name, Role: u.Role}, set: p.mac(u.Name, u.Password), busy: make(chan struct{}, 1)}
 		if hashed(u.Password) {
 			a.hash = []byte(u.Password)
 			a.cost, _ = bcrypt.Cost(a.hash)
 		} else {
-			a.seen.Store(&seen{mac: p.mac(u.Name, u.Password)})
+			a.seen.Store(&seen{mac: a.set})
 		}
-		p.cost = max(p.cost, a.cost)
-		p.accounts[u.Name] = a
+		if old := p.accounts[u.Name]; old != nil && hmac.Equal(old.set, a.set) {
+			a.seen.Store(old.seen.Load())
+			a.busy = old.busy
+		}
+		cost = max(cost, a.cost)
+		accounts[u.Name] = a
 	}
-	p.unknown = &account{busy: make(chan struct{}, 1)}
-	p.unknown.seen.Store(&seen{mac: p.mac(rand.Text(), rand.Text())})
-	return p
+	p.accounts, p.cost = accounts, cost
+}
+
+// account returns the account with a name, or nil, and the maximum cost of all accounts.
+func (p *passwords) account(name string) (a *account, cost int) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.accounts[name], p.cost
 }
 
 // check verifies a name and a password. The error is errWrongPassword, a *tooMany, or that of ctx.
 // Unknown names take as long as wrong passwords.
 func (p *passwords) check(ctx context.Context, addr netip.Addr, name, password string) (User, error) {
-	a := p.accounts[name]
+	a, cost := p.account(name)
 	if a == nil {
 		a = p.unknown
 	}
@@ -103,20 +127,20 @@ func (p *passwords) check(ctx context.Context, addr netip.Addr, name, password s
 		a.seen.Store(&seen{mac: mac, until: time.Now().Add(passwordSeen)})
 		return a.user, nil
 	}
-	p.pad(a, password)
+	p.pad(a, cost, password)
 	return User{}, errWrongPassword
 }
 
 // pad takes as much more time as bcrypt would for the most expensive hash. A cost c takes 2^c
 // steps, and 2^c + 2^c + 2^(c+1) + … + 2^(d-1) = 2^d. So the duration does not reveal which names
 // exist.
-func (p *passwords) pad(a *account, password string) {
-	if p.cost == 0 {
+func (p *passwords) pad(a *account, cost int, password string) {
+	if cost == 0 {
 		return
 	}
-	from, to := a.cost, p.cost
+	from, to := a.cost, cost
 	if a.hash == nil || password == "" {
-		from, to = p.cost, p.cost+1
+		from, to = cost, cost+1
 	}
 	for c := from; c < to; c++ {
 		_ = p.compare(dummyHash(c), []byte(password))

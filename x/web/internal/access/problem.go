@@ -59,8 +59,21 @@ func Problem(w http.ResponseWriter, r *http.Request, status int, title, detail s
 		w.WriteHeader(status)
 		_ = errorPage.Execute(w, map[string]any{
 			"Status": status, "Title": title, "Detail": detail, "ID": q.id, "Style": template.CSS(errorStyle), "LogIn": status == http.StatusUnauthorized,
+			"To": logInAt(r, q),
 		})
 	}
+}
+
+// logInAt returns the URL where a user without access logs in: the login page, or without one the
+// page itself, whose response makes the browser open its dialog.
+func logInAt(r *http.Request, q *request) string {
+	switch {
+	case q.guard == nil || !q.guard.canLogIn():
+		return ""
+	case safe(r.Method):
+		return q.guard.toLogin(r.URL.RequestURI())
+	}
+	return q.guard.toLogin("")
 }
 
 // BadBody responds to a request whose body could not be read: with status 413 if it exceeds
@@ -94,7 +107,7 @@ var errorPage = template.Must(template.New("error").Parse(`<!doctype html>
 <title>{{.Status}} {{.Title}}</title><style>{{.Style}}</style></head>
 <body><main><h1>{{.Title}}</h1>
 {{with .Detail}}<p>{{.}}</p>
-{{end}}{{if .LogIn}}<p><a href="">Log in</a></p>
+{{end}}{{if .LogIn}}<p><a href="{{.To}}">Log in</a></p>
 {{end}}{{with .ID}}<p><small>Request {{.}}</small></p>
 {{end}}</main></body>
 </html>

@@ -19,6 +19,7 @@ var verbRoles = map[Verb]Role{
 	QueueResume:    Operator,
 	ScheduleRun:    Operator,
 	QueueDelete:    Admin,
+	AuditView:      Admin,
 }
 
 var roleNames = [...]string{None: "none", Viewer: "viewer", Operator: "operator", Admin: "admin"}

@@ -25,6 +25,7 @@ import (
 type Gate interface {
 	Allow(w http.ResponseWriter, r *http.Request, a access.Action) bool
 	Done(r *http.Request, a access.Action, err error)
+	Events(f access.EventFilter) []access.Event
 }
 
 // Poller provides snapshots; see poll.Poller.

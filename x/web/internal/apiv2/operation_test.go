@@ -129,6 +129,7 @@ func TestEveryRoute(t *testing.T) {
 		{"index", "GET", "", "", 200, access.View},
 		{"openapi", "GET", "/openapi.json", "", 200, access.View},
 		{"whoami", "GET", "/whoami", "", 200, access.View},
+		{"listAudit", "GET", "/audit", "", 200, access.AuditView},
 		{"getHealth", "GET", "/health", "", 200, access.View},
 		{"getRedis", "GET", "/redis", "", 503, access.View},
 		{"listQueues", "GET", "/queues", "", 200, access.View},

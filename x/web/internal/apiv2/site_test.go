@@ -30,6 +30,14 @@ type gate struct {
 	asked  []access.Action
 	log    []string
 	told   chan struct{}
+
+	events   []access.Event
+	filtered access.EventFilter
+}
+
+func (g *gate) Events(f access.EventFilter) []access.Event {
+	g.filtered = f
+	return g.events
 }
 
 func (g *gate) Allow(w http.ResponseWriter, _ *http.Request, a access.Action) bool {

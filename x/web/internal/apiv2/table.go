@@ -122,6 +122,8 @@ func (a *api) table() []*route {
 			out: &Redis{}, handle: (*call).getRedis, problems: []int{503}},
 		{method: "GET", path: "/health", id: "getHealth", tag: "System", doc: "Returns the health of the queues, servers, schedulers and Redis as a list of findings. The status code is always 200.",
 			out: &Health{}, handle: (*call).getHealth},
+		{method: "GET", path: "/audit", id: "listAudit", tag: "System", doc: "Lists the last changes, logins and log-outs, newest first. It requires the role admin.",
+			params: auditParams(), out: &AuditList{}, handle: (*call).listAudit},
 		{method: "GET", path: "/whoami", id: "whoami", tag: "System", doc: "Returns the user of the request and the user's permissions.",
 			out: &Whoami{}, handle: (*call).whoami},
 		{method: "GET", path: "/openapi.json", id: "openapi", tag: "System", doc: "Returns the OpenAPI document of this API.",

@@ -17,6 +17,7 @@ var icons = map[string]template.HTML{
 	"schedulers": `<circle cx="8" cy="8" r="5.75"/><path d="M8 4.75V8l2.25 1.5"/>`,
 	"redis":      `<path d="M2.5 4.5 8 2.2l5.5 2.3L8 6.8zM2.5 8 8 10.3 13.5 8m-11 3.5L8 13.8l5.5-2.3"/>`,
 	"operations": `<path d="M13.3 6.5A5.5 5.5 0 0 0 3.5 5m-.8 4.5a5.5 5.5 0 0 0 9.8 1.5M3.3 2.2v3h3m6.4 8.6v-3h-3"/>`,
+	"audit":      `<path d="M4 2.5h8v11H4zM6.2 5.5h3.6m-3.6 2.5h3.6m-3.6 2.5H8"/>`,
 	"settings":   `<path d="M2.5 4.5h6m3 0h2m-11 7h2m3 0h6"/><circle cx="10" cy="4.5" r="1.6"/><circle cx="6" cy="11.5" r="1.6"/>`,
 	"enqueue":    `<path d="M8 3v10M3 8h10"/>`,
 	"pause":      `<path d="M5.5 3.5v9m5-9v9"/>`,
@@ -37,6 +38,7 @@ var icons = map[string]template.HTML{
 	"light":      `<circle cx="8" cy="8" r="2.8"/><path d="M8 1.5v1.3m0 10.4v1.3M1.5 8h1.3m10.4 0h1.3M3.4 3.4l.9.9m7.4 7.4.9.9m0-9.2-.9.9m-7.4 7.4-.9.9"/>`,
 	"dark":       `<path d="M13 9.8A5.6 5.6 0 0 1 6.2 3 5.6 5.6 0 1 0 13 9.8z"/>`,
 	"system":     `<circle cx="8" cy="8" r="5.75"/><path d="M8 2.25v11.5a5.75 5.75 0 0 0 0-11.5" fill="currentColor"/>`,
+	"logout":     `<path d="M6.5 2.5h-4v11h4m-.5-5.5h7.5m-3-3 3 3-3 3"/>`,
 	"download":   `<path d="M8 2.5v7.5m-3-3 3 3 3-3M3 13.5h10"/>`,
 }
 

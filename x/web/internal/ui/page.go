@@ -47,6 +47,12 @@ func (p *page) Can(verb access.Verb) bool { return p.gate.Can(p.r, verb) }
 // SignInHint returns how to sign in, for users who may only view because they have not signed in.
 func (p *page) SignInHint() string { return access.SignInHint(p.r.Context()) }
 
+// LoginPath returns the path of the login page if the user can log in there, and otherwise "".
+func (p *page) LoginPath() string { return access.LoginPath(p.r) }
+
+// LogoutPath returns the path that ends the user's session, or "" if there is none.
+func (p *page) LogoutPath() string { return access.LogoutPath(p.r) }
+
 // Troubles returns the number of verdicts that require attention.
 func (p *page) Troubles() int {
 	n := 0

@@ -97,6 +97,14 @@ type fakeGate struct {
 	mu     sync.Mutex
 	refuse access.Verb
 	done   []string
+	events []access.Event
+}
+
+func (g *fakeGate) Events(f access.EventFilter) []access.Event {
+	if f != (access.EventFilter{}) {
+		return slices.DeleteFunc(slices.Clone(g.events), func(e access.Event) bool { return f.Queue != "" && e.Queue != f.Queue || e.At.Before(f.Since) })
+	}
+	return g.events
 }
 
 func (g *fakeGate) Allow(w http.ResponseWriter, r *http.Request, a access.Action) bool {

@@ -61,6 +61,8 @@ type Gate interface {
 	Can(r *http.Request, v access.Verb) bool
 	// Done logs the result of an action.
 	Done(r *http.Request, a access.Action, err error)
+	// Events returns the events of the audit log, newest first.
+	Events(f access.EventFilter) []access.Event
 }
 
 // UI serves the pages.
@@ -105,6 +107,7 @@ func (u *UI) route() {
 		"/schedulers": u.schedulers,
 		"/schedule":   u.schedule,
 		"/redis":      u.redis,
+		"/audit":      u.audit,
 		"/settings":   u.settings,
 	}
 	methods := map[string][]string{"/events": {http.MethodGet}, "/series": {http.MethodGet, http.MethodHead}, "/download": {http.MethodGet, http.MethodHead}}

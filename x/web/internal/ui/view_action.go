@@ -12,6 +12,8 @@ func (u *UI) viewAction(r *http.Request) access.Action {
 	q := r.URL.Query()
 	a := access.Action{Verb: access.View, Queue: q.Get("queue"), Group: q.Get("group")}
 	switch r.URL.Path {
+	case "/audit":
+		a.Verb = access.AuditView
 	case "/task", "/edit", "/download":
 		a.TaskID = q.Get("id")
 	case "/enqueue":

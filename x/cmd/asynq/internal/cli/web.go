@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/site"
+	"github.com/asynq-go/asynq/x/internal/reload"
 	"github.com/asynq-go/asynq/x/metrics"
 	"github.com/asynq-go/asynq/x/web"
 )
@@ -28,6 +29,9 @@ type webFlags struct {
 	users   []string
 	file    string
 	metrics bool
+
+	reload    *reload.Files // of the users file; nil without it
+	flagUsers []web.User    // of --user, if there is a users file
 
 	payloadLength, resultLength int
 }
@@ -63,7 +67,10 @@ the existing web UI work too: --redis-addr and REDIS_ADDR.
 	f.StringVar(&w.ui.RootPath, "root-path", "", "path prefix of the web UI, such as /queues")
 	f.BoolVar(&w.ui.ReadOnly, "read-only", false, "reject all changes, for all users")
 	f.StringArrayVar(&w.users, "user", nil, "user as NAME:ROLE:PASSWORD; repeatable. ROLE is viewer, operator or admin, PASSWORD may be a bcrypt hash. Other users of this machine can see it in the process list: prefer --users-file")
-	f.StringVar(&w.file, "users-file", "", "file with one user per line, in the format of --user; # starts a comment")
+	f.StringVar(&w.file, "users-file", "", "file with one user per line, in the format of --user; # starts a comment. Changes take effect within seconds")
+	f.DurationVar(&w.ui.SessionIdle, "session-idle", 8*time.Hour, "how long a browser stays logged in without a request")
+	f.DurationVar(&w.ui.SessionMax, "session-max", 24*time.Hour, "how long a browser stays logged in altogether")
+	f.StringVar(&w.ui.AuditFile, "audit-file", "", "file to which changes, logins and log-outs are appended as JSON lines; the audit page reads it at startup")
 	f.StringSliceVar(&w.proxy.From, "trusted-proxy", nil, "address or network (10.1.0.0/16) of a proxy that authenticates users; repeatable")
 	f.StringVar(&w.proxy.UserHeader, "user-header", "", "header with the user name set by the proxy, such as X-Forwarded-User")
 	f.StringVar(&w.proxy.RoleHeader, "role-header", "", "header with the user's role set by the proxy")
@@ -71,7 +78,7 @@ the existing web UI work too: --redis-addr and REDIS_ADDR.
 	f.StringVar(&w.ui.Token, "token", "", "token with which scripts on this machine can make changes, at least 16 characters. Other users of this machine can see it in the process list: prefer ASYNQ_WEB_TOKEN")
 	f.StringVar(&w.anyone, "anonymous", "", "role of users who are not logged in, from any address (default none)")
 	f.StringSliceVar(&w.ui.Origins, "allow-origin", nil, "origin (https://tools.example.com) whose pages may call the API; repeatable")
-	f.StringVar(&w.site.CertFile, "listen-cert", "", "PEM file of the server certificate; enables TLS")
+	f.StringVar(&w.site.CertFile, "listen-cert", "", "PEM file of the server certificate; enables TLS. It and the key are read again after they changed")
 	f.StringVar(&w.site.KeyFile, "listen-key", "", "PEM file of the certificate's key")
 	f.DurationVar(&w.ui.PollInterval, "poll-interval", 2*time.Second, "how often Redis is read while a page is open")
 	f.BoolVar(&w.metrics, "enable-metrics-exporter", false, "serve Prometheus metrics under /metrics to users who may view (see docs/METRICS.md)")
@@ -135,6 +142,9 @@ func (a *app) web(cmd *cobra.Command, w *webFlags) error {
 	switch path := ui.SignInPath(); {
 	case path == "":
 		a.printErrf("asynq: the web UI is at %s", s.URL())
+		if w.reload != nil {
+			return s.Serve(cmd.Context(), &reloadingUI{ui, w})
+		}
 		return s.Serve(cmd.Context(), ui)
 	case w.ui.Token != "":
 		a.printErrf("asynq: the web UI is at %s\nTo make changes, sign in with the configured token: %s?token=TOKEN", s.URL(), s.URL())

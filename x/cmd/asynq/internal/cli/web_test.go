@@ -3,7 +3,10 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -13,7 +16,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/asynq-go/asynq/internal/proctest"
+	"github.com/asynq-go/asynq/x/web"
 )
 
 // serveWeb runs the web UI until stop is called. stop returns its exit code and standard error.
@@ -220,6 +227,88 @@ func TestWebAccess(t *testing.T) {
 	}
 }
 
+// Invalid changes of the users file leave the previous users, and are logged without passwords.
+func TestReloadUsers(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "users")
+	write := func(users string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(users), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("vera:viewer:first\n")
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		w := &webFlags{file: file, users: []string{"ada:admin:all"}, ui: web.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+		if err := w.access(); err != nil {
+			t.Fatal(err)
+		}
+		var got []web.User
+		set := func(users []web.User) error {
+			if len(users) == 1 {
+				return errors.New("too few")
+			}
+			got = users
+			return nil
+		}
+		for _, c := range []struct{ content, users, log string }{
+			{"vera:viewer:secret1\notto:operator:secret2\n", "[ada (admin) vera (viewer) otto (operator)]", `msg="users file reloaded"`},
+			{"vera:boss:secret-of-vera\n", "[]", "invalid role of user"},
+			{"# nobody\n", "[]", "too few"},
+			{"vera:operator:secret-of-vera2\n", "[ada (admin) vera (operator)]", `msg="users file reloaded"`},
+		} {
+			got = nil
+			log.Reset()
+			write(c.content)
+			for range 3 {
+				time.Sleep(2 * time.Second)
+				w.reloadUsers(set)
+			}
+			if fmt.Sprint(got) != c.users || !strings.Contains(log.String(), c.log) || strings.Count(log.String(), "\n") != 1 || strings.Contains(log.String(), "secret") {
+				t.Errorf("%q: users %v, want %s, logged %s", c.content, got, c.users, &log)
+			}
+		}
+	})
+}
+
+// Changes of the users file take effect while the web UI runs.
+func TestWebUsersFile(t *testing.T) {
+	w := newWorld(t)
+	seedQueues(w)
+	file := filepath.Join(w.home, "users")
+	write := func(users string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(users), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("vera:viewer:first\n")
+	audit := filepath.Join(w.home, "audit.jsonl")
+	url, stop := w.serveWeb("--uri", redisAddr, "--listen", "127.0.0.1:0", "--users-file", file, "--user", "ada:admin:all", "--audit-file", audit)
+	status := func(user, password string) int {
+		code, _ := ask(t, url+"/queues", user, password)
+		return code
+	}
+	if code := status("vera", "first"); code != http.StatusOK {
+		t.Errorf("at first: %d", code)
+	}
+	write("vera:viewer:second\notto:operator:do\n")
+	proctest.Eventually(t, "the new users", func() bool { return status("otto", "do") == http.StatusOK })
+	if old, changed, flag := status("vera", "first"), status("vera", "second"), status("ada", "all"); old != http.StatusUnauthorized || changed != http.StatusOK || flag != http.StatusOK {
+		t.Errorf("after the change: %d, %d, %d", old, changed, flag)
+	}
+	if code, _ := pause(t, url+"/api/queues/mail:pause", "Authorization", "Basic YWRhOmFsbA=="); code != http.StatusNoContent {
+		t.Errorf("a change: %d", code)
+	}
+	if line, err := os.ReadFile(audit); err != nil || !strings.Contains(string(line), `"user":"ada"`) || !strings.Contains(string(line), `"action":"queue.pause"`) {
+		t.Errorf("the audit file has %q, %v", line, err)
+	}
+	if code, stderr := stop(); code != ExitDone || strings.Contains(stderr, "secret") {
+		t.Errorf("exit code %d, standard error %s", code, stderr)
+	}
+}
+
 // The flags and variables of the existing web UI work.
 func TestWebAliases(t *testing.T) {
 	w := newWorld(t)
@@ -287,6 +376,8 @@ func TestWebRejectsFlags(t *testing.T) {
 		{"--token secret", ExitUsage, "at least 16 characters"},
 		{"--token long-enough-secret --anonymous viewer", ExitUsage, "Token"},
 		{"--poll-interval -1s", ExitUsage, "PollInterval"},
+		{"--session-idle -1s", ExitUsage, "SessionIdle"},
+		{"--audit-file /does/not/exist", ExitUsage, "AuditFile"},
 		{"--listen-cert none", ExitFailed, "no such file"},
 		{"too many", ExitUsage, "unexpected argument"},
 		{"--listen " + taken.Addr().String(), ExitFailed, "in use"},

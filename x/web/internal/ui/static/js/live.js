@@ -19,6 +19,7 @@ export function follow() {
     showStatus("bad", "Connecting…");
     if (stream?.readyState !== EventSource.CLOSED) return;
     stream = undefined;
+    checkLogin().catch(() => {}); // the server is unreachable
     setTimeout(begin, retryDelay);
   };
   const end = () => {
@@ -32,6 +33,16 @@ export function follow() {
   window.addEventListener("pageshow", begin);
   enablePauseButton();
   begin();
+}
+
+// checkLogin leads to the login page if the session has ended, unless the user would lose input.
+async function checkLogin() {
+  const headers = { "HX-Request": "true", "HX-Current-URL": location.href };
+  const response = await fetch(location.href, { method: "HEAD", headers });
+  const login = response.status === 401 && response.headers.get("HX-Redirect");
+  if (!login) return;
+  if (document.body.hasAttribute("data-still") || busy()) return showStatus("bad", "Logged out");
+  location.assign(login);
 }
 
 // held is true while the user has paused this tab.
