@@ -246,6 +246,9 @@ func listedTask(t *inspect.TaskInfo) *TaskInfo {
 	if t.Group != "" {
 		info.Group = t.Group
 	}
+	if !t.Since.IsZero() && t.State != wire.StateActive {
+		info.Age = t.Now.Sub(t.Since)
+	}
 	for _, a := range t.Attempts {
 		info.Attempts = append(info.Attempts, newAttemptInfo(a))
 	}

@@ -368,6 +368,24 @@ func TestInspectorTaskFilter(t *testing.T) {
 	})
 }
 
+// TaskInfo.Age is the age that TaskFilter.MinAge and MaxAge bound.
+func TestTaskInfoAge(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		i := env.Inspector()
+		for _, info := range []*asynq.TaskInfo{env.Enqueue("pending"), env.Enqueue("scheduled", asynq.ProcessIn(time.Hour))} {
+			if info.Age != 0 {
+				env.T.Errorf("%+v", info)
+			}
+		}
+		for id, between := range map[string][2]time.Duration{"pending": {0, time.Minute}, "scheduled": {-time.Hour - time.Minute, -time.Hour + time.Minute}} {
+			info, err := i.GetTaskInfo("default", id)
+			if err != nil || info.Age < between[0] || info.Age > between[1] || info.Age == 0 {
+				env.T.Errorf("%s: age %v, error %v", id, info.Age, err)
+			}
+		}
+	})
+}
+
 // every returns every tenth ID, starting at index n.
 func every(ids []string, n int) (some []string) {
 	for ; n < len(ids); n += 10 {

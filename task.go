@@ -126,6 +126,11 @@ type TaskInfo struct {
 	CompletedAt   time.Time     // when the task succeeded; zero if it has not yet
 	Result        []byte        // what the handler wrote to the ResultWriter; nil if nothing
 
+	// Age is the time that the task has been in its state, by the clock of Redis, as
+	// TaskFilter.MinAge defines it; negative for a scheduled task that is not due. It is zero if
+	// unknown, for an active task, and in the result of Enqueue.
+	Age time.Duration
+
 	// Attempts are the last failed attempts, oldest first, of servers with Config.AttemptLog. Only
 	// GetTaskInfo sets it.
 	Attempts []AttemptInfo
