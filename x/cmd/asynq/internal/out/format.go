@@ -18,18 +18,27 @@ const (
 	JSON     Kind = "json"
 	NDJSON   Kind = "ndjson"
 	YAML     Kind = "yaml"
+	CSV      Kind = "csv"
 	Template Kind = "template"
 )
 
 // Kinds are the format names.
-var Kinds = []string{"table", "wide", "json", "ndjson", "yaml", "template="}
+var Kinds = []string{"table", "wide", "json", "ndjson", "yaml", "csv", "template="}
 
 // Options configures the output.
 type Options struct {
 	Kind      Kind
-	NoHeaders bool // for tables
+	NoHeaders bool // for tables and CSV
 	Color     bool // for tables
 	Terminal  bool // the output is a terminal, so templates must not write unsafe characters
+	Stream    bool // tables write each row as it arrives; the first one determines the widths
+
+	// Width is the width of the terminal. Tables shrink and drop columns to fit. Zero means no
+	// limit.
+	Width int
+
+	// Dropped, if not nil, is called with the headings of the columns that a table dropped.
+	Dropped func(heads []string)
 
 	template *template.Template
 }
@@ -38,7 +47,7 @@ type Options struct {
 func (o *Options) Parse(text string) error {
 	name, rest, isTemplate := strings.Cut(text, "=")
 	switch kind := Kind(name); kind {
-	case Table, Wide, JSON, NDJSON, YAML:
+	case Table, Wide, JSON, NDJSON, YAML, CSV:
 		if isTemplate {
 			return fmt.Errorf("format %s takes no argument", name)
 		}
@@ -71,6 +80,8 @@ func One(w io.Writer, o Options, v any, table func(io.Writer) error) error {
 		return WriteJSON(w, v, "")
 	case YAML:
 		return writeYAML(w, v)
+	case CSV:
+		return (&csvWriter{w: w, noHeaders: o.NoHeaders}).row(v)
 	case Template:
 		return o.execute(w, v)
 	default:

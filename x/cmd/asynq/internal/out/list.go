@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // Column is a column of a table.
@@ -21,6 +24,14 @@ type Column[T any] struct {
 
 	// Right aligns the column to the right.
 	Right bool
+
+	// Rank determines which columns are dropped first if a terminal is too narrow: those with the
+	// highest rank. Columns of rank 0 are never dropped.
+	Rank int
+
+	// Shrink is the minimum width of a column that is truncated if a terminal is too narrow. Zero
+	// means that it is not truncated.
+	Shrink int
 
 	// Style returns the style of a cell on a terminal; nil means Plain.
 	Style func(T) Style
@@ -41,6 +52,9 @@ func List[T any](w io.Writer, o Options, columns []Column[T], rows iter.Seq2[T, 
 		return each(rows, func(row T) error { return WriteJSON(w, row, "") })
 	case YAML:
 		return listYAML(w, rows)
+	case CSV:
+		c := &csvWriter{w: w, noHeaders: o.NoHeaders}
+		return each(rows, func(row T) error { return c.row(row) })
 	case Template:
 		return each(rows, func(row T) error { return o.execute(w, row) })
 	default:
@@ -125,7 +139,7 @@ func newTable[T any](w io.Writer, o Options, columns []Column[T]) *table[T] {
 	for _, c := range columns {
 		if !c.Wide || o.Kind == Wide {
 			t.columns = append(t.columns, c)
-			t.widths = append(t.widths, utf8.RuneCountInString(c.Head))
+			t.widths = append(t.widths, ansi.StringWidth(c.Head))
 		}
 	}
 	if o.NoHeaders {
@@ -139,9 +153,9 @@ func (t *table[T]) add(row T) error {
 		return t.write(row)
 	}
 	for i, c := range t.columns {
-		t.widths[i] = max(t.widths[i], utf8.RuneCountInString(Clean(c.Cell(row))))
+		t.widths[i] = max(t.widths[i], ansi.StringWidth(Clean(c.Cell(row))))
 	}
-	if t.held = append(t.held, row); len(t.held) < widthRows {
+	if t.held = append(t.held, row); len(t.held) < widthRows && !t.o.Stream {
 		return nil
 	}
 	return t.begin()
@@ -149,6 +163,9 @@ func (t *table[T]) add(row T) error {
 
 func (t *table[T]) begin() error {
 	t.started = true
+	if t.o.Width > 0 {
+		t.fit(t.o.Width)
+	}
 	if !t.o.NoHeaders {
 		heads := make([]string, len(t.columns))
 		for i, c := range t.columns {
@@ -167,6 +184,48 @@ func (t *table[T]) begin() error {
 	return nil
 }
 
+// fit shrinks columns until the table has the given width, and then drops columns.
+func (t *table[T]) fit(width int) {
+	var dropped []string
+	for over := t.width() - width; over > 0; over = t.width() - width {
+		widest, worst := -1, -1
+		for i, c := range t.columns {
+			if c.Shrink > 0 && t.widths[i] > max(c.Shrink, ansi.StringWidth(c.Head)) && (widest < 0 || t.widths[i] > t.widths[widest]) {
+				widest = i
+			}
+			if c.Rank > 0 && (worst < 0 || c.Rank >= t.columns[worst].Rank) {
+				worst = i
+			}
+		}
+		switch {
+		case widest >= 0:
+			t.widths[widest]--
+		case worst >= 0:
+			dropped = append(dropped, t.columns[worst].Head)
+			t.columns = slices.Delete(t.columns, worst, worst+1)
+			t.widths = slices.Delete(t.widths, worst, worst+1)
+		default:
+			over = 0
+		}
+		if over == 0 {
+			break // the terminal wraps the lines
+		}
+	}
+	if len(dropped) > 0 && t.o.Dropped != nil {
+		slices.Reverse(dropped)
+		t.o.Dropped(dropped)
+	}
+}
+
+// width returns the width of the lines.
+func (t *table[T]) width() int {
+	sum := 2 * (len(t.widths) - 1)
+	for _, w := range t.widths {
+		sum += w
+	}
+	return sum
+}
+
 func (t *table[T]) end() error {
 	if t.started {
 		return nil
@@ -178,6 +237,9 @@ func (t *table[T]) write(row T) error {
 	cells := make([]string, len(t.columns))
 	for i, c := range t.columns {
 		cells[i] = Clean(c.Cell(row))
+		if t.o.Width > 0 && c.Shrink > 0 {
+			cells[i] = ansi.Truncate(cells[i], t.widths[i], "…")
+		}
 	}
 	return t.line(cells, func(i int) Style {
 		if style := t.columns[i].Style; style != nil {
@@ -190,7 +252,7 @@ func (t *table[T]) write(row T) error {
 func (t *table[T]) line(cells []string, style func(int) Style) error {
 	var b strings.Builder
 	for i, cell := range cells {
-		pad := strings.Repeat(" ", max(t.widths[i]-utf8.RuneCountInString(cell), 0))
+		pad := strings.Repeat(" ", max(t.widths[i]-ansi.StringWidth(cell), 0))
 		text := cell
 		if t.o.Color {
 			text = style(i).Paint(cell)

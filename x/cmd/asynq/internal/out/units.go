@@ -2,6 +2,7 @@ package out
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -15,6 +16,19 @@ func Bytes(n int64) string {
 		size, units = size/1024, units[1:]
 	}
 	return fmt.Sprintf("%.1f %ciB", size, units[0])
+}
+
+// Number formats a number with separators: 105,000.
+func Number(n int) string {
+	s := strconv.Itoa(n)
+	first := 0
+	if n < 0 {
+		first = 1
+	}
+	for i := len(s) - 3; i > first; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
 
 // Time formats a time in UTC with seconds, or "-" for the zero time.
