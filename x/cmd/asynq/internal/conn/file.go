@@ -45,6 +45,15 @@ const (
 // LoadFile reads the configuration file. A missing file is an error only if a flag or the
 // environment names it.
 func LoadFile(flags *pflag.FlagSet, env func(string) (string, bool)) (*File, error) {
+	return loadFile(flags, env, false)
+}
+
+// LoadFileToAdd is LoadFile for Add: a missing file is no error.
+func LoadFileToAdd(flags *pflag.FlagSet, env func(string) (string, bool)) (*File, error) {
+	return loadFile(flags, env, true)
+}
+
+func loadFile(flags *pflag.FlagSet, env func(string) (string, bool), mayMiss bool) (*File, error) {
 	f := &File{Contexts: map[string]map[string]string{}, Flat: map[string]string{}}
 	named := flagOrEnv(flags, env, "config")
 	f.Path = named.text
@@ -59,7 +68,7 @@ func LoadFile(flags *pflag.FlagSet, env func(string) (string, bool)) (*File, err
 		f.Path = filepath.Join(home, ".asynq.yaml")
 	}
 	content, mode, err := readFile(f.Path)
-	if errors.Is(err, fs.ErrNotExist) && named.from == unset {
+	if errors.Is(err, fs.ErrNotExist) && (mayMiss || named.from == unset) {
 		return f, nil
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,6 +43,8 @@ type setting struct {
 	kind   kind
 	secret bool
 	help   string
+
+	stored bool // only a key of the file, not a flag or an environment variable
 }
 
 // settings are all settings, in the order of the help text.
@@ -66,6 +69,8 @@ var settings = []setting{
 	{name: "namespace", help: "prefix of all keys (default asynq)"},
 	{name: "dial-timeout", kind: duration, help: "timeout of a connection attempt (default 5s)"},
 	{name: "timeout", kind: duration, help: "timeout of a reply from Redis (default 5s)"},
+	{name: "protected", kind: boolean, stored: true},
+	{name: "read-only", kind: boolean, stored: true},
 }
 
 // SetByFlags adds a flag per setting, and --config and --context.
@@ -73,6 +78,9 @@ func SetByFlags(fs *pflag.FlagSet) {
 	fs.String("config", "", "configuration file (default $HOME/.asynq.yaml)")
 	fs.String("context", "", "context of the configuration file to use")
 	for _, s := range settings {
+		if s.stored {
+			continue
+		}
 		switch s.kind {
 		case number:
 			fs.IntP(s.name, s.short, 0, s.help)
@@ -133,8 +141,13 @@ func Load(fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	return file.Load(file.Chosen(fs, env), fs, env)
+}
+
+// Load is the function Load with the named context instead of the selected one. An empty name means
+// no context.
+func (file *File) Load(chosen string, fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
 	c := &Config{values: map[string]value{}, UnknownKeys: file.Unknown}
-	chosen := file.Chosen(fs, env)
 	stored, from := file.Flat, fromFlat
 	if chosen != "" {
 		ctx, ok := file.Contexts[chosen]
@@ -144,7 +157,10 @@ func Load(fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
 		c.Context, stored, from = chosen, ctx, fromContext
 	}
 	for _, s := range settings {
-		v := flagOrEnv(fs, env, s.name)
+		var v value
+		if !s.stored {
+			v = flagOrEnv(fs, env, s.name)
+		}
 		if v.from == unset {
 			if t := stored[s.name]; t != "" {
 				v = value{t, from}
@@ -157,6 +173,9 @@ func Load(fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
 			return nil, usage("%s: %v", v.from.of(s.name), err)
 		}
 		c.values[s.name] = v
+	}
+	if c.Context == "" && c.boolean("protected") {
+		return nil, usage("protected in the configuration file: move it into a context, whose name confirms changes")
 	}
 	if file.Exposed {
 		c.ExposedFile = file.Path
@@ -187,6 +206,10 @@ func flagOrEnv(fs *pflag.FlagSet, env func(string) (string, bool), name string) 
 // serverSettings are the settings that select the server.
 var serverSettings = []string{"uri", "cluster-addrs", "sentinel-addrs"}
 
+// keptSettings are the settings of a context that also apply to another server. The guards are
+// among them: the other address may lead to the same server.
+var keptSettings = []string{"namespace", "timeout", "dial-timeout", "protected", "read-only"}
+
 // detach drops the settings of a context if a flag or the environment selects another server: the
 // password of the context must not be sent there.
 func (c *Config) detach() {
@@ -198,7 +221,7 @@ func (c *Config) detach() {
 		return
 	}
 	for name, v := range c.values {
-		if v.from == fromContext && name != "namespace" && name != "timeout" && name != "dial-timeout" {
+		if v.from == fromContext && !slices.Contains(keptSettings, name) {
 			delete(c.values, name)
 		}
 	}

@@ -1,15 +1,12 @@
 package conn
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 )
 
 // Setting is the value of a setting without secrets, for display.
@@ -79,6 +76,13 @@ func Server(values map[string]string) string {
 	}
 }
 
+// Guards reports whether a context is protected, and whether it is read-only.
+func Guards(values map[string]string) (protected, readOnly bool) {
+	protected, _ = strconv.ParseBool(values["protected"])
+	readOnly, _ = strconv.ParseBool(values["read-only"])
+	return protected, readOnly
+}
+
 // AddressFrom describes the source of the address of Redis, such as "from ASYNQ_URI".
 func (c *Config) AddressFrom() string {
 	name, from := "", unset
@@ -103,63 +107,4 @@ func (f *File) Chosen(fs *pflag.FlagSet, env func(string) (string, bool)) string
 		return name.text
 	}
 	return f.Current
-}
-
-// Use stores name as the current context. It preserves the rest of the file, including comments.
-func (f *File) Use(name string) error {
-	content, err := os.ReadFile(f.Path)
-	if err != nil {
-		return err
-	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(content, &doc); err != nil || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
-		return usage("%s: not a YAML mapping of keys and values", f.Path)
-	}
-	top, found := doc.Content[0], false
-	for i := 0; i+1 < len(top.Content); i += 2 {
-		if strings.ReplaceAll(top.Content[i].Value, "-", "_") == currentKey {
-			top.Content[i+1].SetString(name)
-			found = true
-		}
-	}
-	if !found {
-		key, value := &yaml.Node{}, &yaml.Node{}
-		key.SetString(currentKey)
-		value.SetString(name)
-		top.Content = append([]*yaml.Node{key, value}, top.Content...)
-	}
-	var b bytes.Buffer
-	enc := yaml.NewEncoder(&b)
-	enc.SetIndent(2)
-	if err := enc.Encode(&doc); err != nil {
-		return err
-	}
-	return replaceFile(f.Path, b.Bytes())
-}
-
-// replaceFile replaces a file atomically and preserves its mode.
-func replaceFile(path string, content []byte) (err error) {
-	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".asynq-*.yaml")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(content)
-	if err == nil {
-		err = tmp.Chmod(info.Mode().Perm())
-	}
-	if closeErr := tmp.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return os.Rename(tmp.Name(), path)
 }
