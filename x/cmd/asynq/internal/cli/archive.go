@@ -2,7 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -68,58 +71,84 @@ func archiveLimits(ctx context.Context, i *asynq.Inspector, queues []string) (st
 }
 
 func newTaskArchive(a *app) *cobra.Command {
-	archived := 0
-	cmd := newTaskChange(a, "archive", "Archive pending, scheduled, retry or aggregating tasks", "archived",
-		func(_ *cobra.Command, i *asynq.Inspector, queue, id string) error {
-			err := i.ArchiveTask(queue, id)
-			if err == nil {
-				archived++
-			}
-			return err
-		})
+	cmd := &cobra.Command{
+		Use:   "archive ID...",
+		Short: "Archive pending, scheduled, retry or aggregating tasks",
+		RunE:  func(cmd *cobra.Command, args []string) error { return a.archiveTasks(cmd, args) },
+	}
 	cmd.Long = cmd.Short + ".\n\n" + archiveLimit
 	addDiscard(cmd)
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ids, err := taskIDs(cmd, args)
-		if err != nil {
-			return err
-		}
-		queue, _ := cmd.Flags().GetString("queue")
-		i, err := a.inspector(cmd)
-		if err != nil {
-			return err
-		}
-		room, err := i.ArchiveRoom(cmd.Context(), queue)
-		if err != nil {
-			return inQueue(queue, err)
-		}
-		if len(ids) > room && !mayDiscard(cmd) {
-			if n := archivable(cmd.Context(), i, queue, ids); n > room {
-				return discardRefused(fmt.Sprintf("archive %s and %s of queue %q, oldest first", counted(n), discardText(n-room), queue))
-			}
-		}
-		err = run(cmd, args)
-		if archived > room {
-			a.printErrf("%s deleted from the archive of queue %q, oldest first", counted(archived-room), queue)
-		}
-		return err
-	}
+	addTaskID(a, cmd)
 	return cmd
 }
 
-// archivable counts the tasks that can be archived. It ignores errors: archiving reports them.
-func archivable(ctx context.Context, i *asynq.Inspector, queue string, ids []string) int {
-	seen := make(map[string]bool, len(ids))
-	var refs []asynq.TaskRef
-	for _, id := range ids {
-		if !seen[id] {
-			seen[id] = true
-			refs = append(refs, asynq.TaskRef{Queue: queue, ID: id})
+func (a *app) archiveTasks(cmd *cobra.Command, args []string) error {
+	var tasks []asynq.TaskRef
+	room := map[string]int{}
+	notFound := a.eachTask(cmd, args, func(i *asynq.Inspector, t asynq.TaskRef) (err error) {
+		if _, known := room[t.Queue]; !known {
+			if room[t.Queue], err = i.ArchiveRoom(cmd.Context(), t.Queue); err != nil {
+				return inQueue(t.Queue, err)
+			}
+		}
+		tasks = append(tasks, t)
+		return nil
+	})
+	if len(tasks) == 0 {
+		return notFound
+	}
+	i, err := a.inspector(cmd)
+	if err != nil {
+		return err
+	}
+	for _, queue := range slices.Sorted(maps.Keys(room)) {
+		of := slices.DeleteFunc(slices.Clone(tasks), func(t asynq.TaskRef) bool { return t.Queue != queue })
+		if len(of) > room[queue] && !mayDiscard(cmd) {
+			if n := archivable(cmd.Context(), i, of); n > room[queue] {
+				return discardRefused(fmt.Sprintf("archive %s and %s of queue %q, oldest first", counted(n), discardText(n-room[queue]), queue))
+			}
 		}
 	}
+	archived := map[string]int{}
+	next := 0
+	err = a.eachArg(idsOf(tasks), func(string) error {
+		t := tasks[next]
+		next++
+		err := i.ArchiveTask(t.Queue, t.ID)
+		if err == nil {
+			archived[t.Queue]++
+			a.printErrf("task %q of queue %q archived", t.ID, t.Queue)
+		}
+		return err
+	})
+	for _, queue := range slices.Sorted(maps.Keys(room)) {
+		if n := archived[queue] - room[queue]; n > 0 {
+			a.printErrf("%s deleted from the archive of queue %q, oldest first", counted(n), queue)
+		}
+	}
+	return worseOf(err, notFound)
+}
+
+// worseOf returns the error of two with the exit code that matters more: a failure outweighs a
+// missing item.
+func worseOf(a, b error) error {
+	var x, y exitError
+	if b != nil && (a == nil || errors.As(a, &x) && errors.As(b, &y) && y.code < x.code) {
+		return b
+	}
+	return a
+}
+
+// archivable counts the tasks that can be archived. It ignores errors: archiving reports them.
+func archivable(ctx context.Context, i *asynq.Inspector, tasks []asynq.TaskRef) int {
+	seen := make(map[asynq.TaskRef]bool, len(tasks))
+	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t asynq.TaskRef) bool {
+		twice := seen[t]
+		seen[t] = true
+		return twice
+	})
 	n := 0
-	for _, t := range i.TaskStates(ctx, refs...) {
+	for _, t := range i.TaskStates(ctx, tasks...) {
 		switch t.State {
 		case asynq.TaskStatePending, asynq.TaskStateScheduled, asynq.TaskStateRetry, asynq.TaskStateAggregating:
 			n++

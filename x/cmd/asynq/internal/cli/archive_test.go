@@ -59,7 +59,7 @@ func TestArchiveAllDiscards(t *testing.T) {
 	w.wantStates(6, 9998)
 
 	w.in = "n\n"
-	check(ExitFailed, "A"+what+" (limit: 10000 tasks)? [y/N]", "--discard-oldest")
+	check(ExitFailed, "A"+what+" (limit: 10,000 tasks) in ", "--discard-oldest")
 	w.wantStates(6, 9998)
 	w.in, w.inTerminal = "", false
 	check(ExitDone, "1 task archived\n", "--filter", "type:other", "--yes")

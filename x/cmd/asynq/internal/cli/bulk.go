@@ -24,13 +24,17 @@ func (a *app) dryRun(cmd *cobra.Command) bool {
 }
 
 // confirm reports whether to perform an action, described in the infinitive ("delete 12 tasks"). It
-// prompts on a terminal; elsewhere it returns a usage error without --yes. For a dry run it prints
-// the action and returns false.
+// prompts on a terminal; elsewhere it returns a usage error without --yes. In a protected context,
+// it requires the name of the context, with and without --yes. For a dry run it prints the action
+// and returns false.
 func (a *app) confirm(cmd *cobra.Command, format string, args ...any) (bool, error) {
 	what := fmt.Sprintf(format, args...)
 	if a.dryRun(cmd) {
 		a.printErrf("would %s", what)
 		return false, nil
+	}
+	if a.protected() {
+		return a.confirmContext(cmd, what)
 	}
 	if yes, _ := cmd.Flags().GetBool("yes"); yes {
 		return true, nil
@@ -38,23 +42,35 @@ func (a *app) confirm(cmd *cobra.Command, format string, args ...any) (bool, err
 	if !a.InIsTerminal {
 		return false, usage("this would %s: confirm with --yes (standard input is not a terminal), or preview with --dry-run", what)
 	}
-	fmt.Fprintf(a.Err, "%s%s? [y/N] ", strings.ToUpper(what[:1]), out.Escape(what[1:]))
+	answer, err := a.ask(cmd, what+a.where()+"? [y/N] ")
+	if err != nil {
+		return false, err
+	}
+	switch strings.ToLower(answer) {
+	case "y", "yes":
+		return true, nil
+	}
+	return false, errCanceled
+}
+
+var errCanceled = errors.New("canceled")
+
+// ask prints a question, with a capital first letter, and returns the answer without surrounding
+// space. No answer is an empty one.
+func (a *app) ask(cmd *cobra.Command, question string) (string, error) {
+	fmt.Fprint(a.Err, strings.ToUpper(question[:1])+out.Escape(question[1:]))
 	if a.answers == nil {
 		a.answers = bufio.NewReader(a.In) // one for all prompts: it reads ahead
 	}
 	answer := make(chan string, 1)
 	go func() {
-		line, _ := a.answers.ReadString('\n') // no answer means no
+		line, _ := a.answers.ReadString('\n')
 		answer <- line
 	}()
 	select {
 	case <-cmd.Context().Done():
-		return false, cmd.Context().Err()
+		return "", cmd.Context().Err()
 	case line := <-answer:
-		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "y", "yes":
-			return true, nil
-		}
-		return false, errors.New("canceled")
+		return strings.TrimSpace(line), nil
 	}
 }

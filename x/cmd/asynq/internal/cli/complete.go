@@ -27,6 +27,8 @@ func (a *app) completeFromRedis(cmd *cobra.Command, begun string, names func(*as
 	}
 	ctx, cancel := context.WithTimeout(parent, completionTimeout)
 	defer cancel()
+	cmd.SetContext(ctx)
+	defer cmd.SetContext(parent)
 	i, err := a.inspector(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp

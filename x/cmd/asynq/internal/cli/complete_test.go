@@ -20,7 +20,7 @@ func TestCompletion(t *testing.T) {
 		"queue pause m":         "mail",
 		"group ls --queue ":     "default mail reports",
 		"group ls -o yaml -q d": "default",
-		"queue ls --output ":    "table wide json ndjson yaml template=",
+		"queue ls --output ":    "table wide json ndjson yaml csv template=",
 		"queue ls --context ":   "dev prod",
 		"queue rem":             "remove\tRemove queues and all their data",
 		"context use ":          "dev prod",

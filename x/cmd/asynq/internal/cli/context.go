@@ -12,7 +12,7 @@ import (
 
 func newContext(a *app) *cobra.Command {
 	return group("context", "Manage the named contexts of the configuration file",
-		newContextLs(a), newContextUse(a), newContextShow(a))
+		newContextLs(a), newContextUse(a), newContextShow(a), newContextAdd(a), newContextTest(a))
 }
 
 // contextRow is a context in machine-readable output.
@@ -20,6 +20,20 @@ type contextRow struct {
 	Name    string `json:"name"`
 	Current bool   `json:"current"`
 	Server  string `json:"server"`
+
+	Protected bool `json:"protected"`
+	ReadOnly  bool `json:"read_only"`
+}
+
+// guards returns the guards of a context as text.
+func (c contextRow) guards() string {
+	switch {
+	case c.ReadOnly:
+		return "read-only"
+	case c.Protected:
+		return "protected"
+	}
+	return ""
 }
 
 var contextColumns = []out.Column[contextRow]{
@@ -31,6 +45,7 @@ var contextColumns = []out.Column[contextRow]{
 	}},
 	{Head: "NAME", Cell: func(c contextRow) string { return c.Name }},
 	{Head: "SERVER", Cell: func(c contextRow) string { return c.Server }},
+	{Head: "GUARD", Cell: contextRow.guards, Style: func(contextRow) out.Style { return out.Warn }},
 }
 
 func newContextLs(a *app) *cobra.Command {
@@ -47,7 +62,12 @@ func newContextLs(a *app) *cobra.Command {
 			current := f.Chosen(cmd.Flags(), a.Env)
 			var rows []contextRow
 			for _, name := range f.Names() {
-				rows = append(rows, contextRow{Name: name, Current: name == current, Server: conn.Server(f.Contexts[name])})
+				values := f.Contexts[name]
+				protected, readOnly := conn.Guards(values)
+				rows = append(rows, contextRow{name, name == current, conn.Server(values), protected, readOnly})
+			}
+			if o, err := a.output(cmd); err == nil && o.IsTable() && len(rows) == 0 {
+				a.printErrf("no contexts in %s: asynq context add adds one", f.Path)
 			}
 			return list(a, cmd, contextColumns, func(context.Context) iter.Seq2[contextRow, error] { return all(rows) })
 		},

@@ -135,7 +135,7 @@ func TestConfigWarnings(t *testing.T) {
 	}
 	write("uri: other\n", 0o600) // no context: there is nothing to override
 	w.env = map[string]string{"ASYNQ_URI": redisAddr}
-	if r := w.raw(t.Context(), "--namespace", w.namespace, "queue", "ls"); r.err != "" || r.code != ExitDone {
+	if r := w.raw(t.Context(), "--namespace", w.namespace, "queue", "ls", "-o", "json"); r.err != "" || r.code != ExitDone {
 		t.Errorf("without a context: got %+v", r)
 	}
 }

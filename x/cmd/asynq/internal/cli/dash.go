@@ -13,8 +13,9 @@ func newDash(a *app) *cobra.Command {
 		Use:   "dash",
 		Short: "Watch and manage queues and tasks in a terminal dashboard",
 		Long: `Watch queues, tasks, groups, servers, periodic tasks and errors in a terminal dashboard, and manage
-them. Press ? for the list of keys. Every change asks for confirmation; --read-only disables all
-changes.`,
+them. Press ? for the list of keys. Every change asks for confirmation; --read-only and a read-only
+context disable all changes. In a protected context, each confirmation requires the context's name,
+unless --context-confirm contains it.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.dash(cmd) },
 	}
@@ -37,6 +38,16 @@ func (a *app) dash(cmd *cobra.Command) error {
 	}
 	o := dash.Options{Inspector: insp, Refresh: refresh, In: a.In, Out: a.Out}
 	o.ReadOnly, _ = cmd.Flags().GetBool("read-only")
+	o.ReadOnly = o.ReadOnly || a.config.ReadOnly()
+	target := a.config.Target()
+	o.Target, o.Context = target.String(), target.Context
+	if o.Protected = a.config.Protected(); o.Protected {
+		given, _ := cmd.Flags().GetString(contextConfirm)
+		if given != "" && given != target.Context {
+			return usage("--%s %q does not match: the context is %q", contextConfirm, given, target.Context)
+		}
+		o.Protected = given == ""
+	}
 	if !o.ReadOnly {
 		if o.Client, err = a.client(cmd); err != nil {
 			return err

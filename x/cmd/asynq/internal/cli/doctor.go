@@ -38,7 +38,7 @@ Exit codes: 0 no problems found, or all repaired; 1 problems remain.`,
 					return inQueue(queue, err)
 				}
 			}
-			if repair && a.InIsTerminal {
+			if repair && (a.InIsTerminal || a.protected()) {
 				if do, err := a.confirm(cmd, "repair the problems that are found"); !do {
 					return err
 				}

@@ -58,8 +58,14 @@ of tasks that were active when they were exported.`,
 			if m.i, err = a.inspector(cmd); err != nil {
 				return err
 			}
-			if m.opts.Replace && !m.dry {
+			switch {
+			case m.dry:
+			case m.opts.Replace:
 				if do, err := a.confirm(cmd, "replace tasks that have the same IDs as imported tasks"); !do {
+					return err
+				}
+			default:
+				if do, err := a.confirmContext(cmd, "import tasks"); !do {
 					return err
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 
 // addOutput adds -o and --no-headers to a command.
 func addOutput(cmd *cobra.Command) {
-	cmd.Flags().StringP("output", "o", "table", "format: table, wide, json, ndjson, yaml, or template=TEXT (a Go template with JSON field names)")
+	cmd.Flags().StringP("output", "o", "table", "format: table, wide, json, ndjson, yaml, csv, or template=TEXT (a Go template with JSON field names)")
 	cmd.Flags().Bool("no-headers", false, "omit the headings of tables")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(out.Kinds, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -29,11 +30,14 @@ func addListing(cmd *cobra.Command) {
 	addOutput(cmd)
 	addWatch(cmd)
 	addFilter(cmd)
+	cmd.Flags().String("sort", "", "sort by these JSON field names, for example 'pending' or '-retry,queue' (a hyphen means descending)")
+	_ = cmd.RegisterFlagCompletionFunc("sort", sortFields)
 }
 
 // addFilter adds --filter for rows to a command.
 func addFilter(cmd *cobra.Command) {
 	cmd.Flags().String("filter", "", "show only rows that match, for example 'pending>0 queue:mail:*' (JSON field names; see docs/FILTER.md)")
+	_ = cmd.RegisterFlagCompletionFunc("filter", rowFilters)
 }
 
 // addWatch adds --watch to a command.
@@ -72,25 +76,88 @@ func (a *app) output(cmd *cobra.Command) (out.Options, error) {
 	dumb, _ := a.Env("TERM")
 	o.Terminal = a.OutIsTerminal
 	o.Color = a.OutIsTerminal && noColor == "" && dumb != "dumb"
+	if a.OutIsTerminal && a.Width != nil {
+		o.Width = a.Width()
+	}
+	o.Dropped = func(heads []string) {
+		a.printErrf("the terminal is too narrow for %s: use -o json, or a pipe, to see all columns", strings.Join(heads, ", "))
+	}
 	return o, nil
 }
 
-// list shows the rows that match --filter, repeatedly with --watch.
+// list shows the rows that match --filter in the order of --sort, repeatedly with --watch. On a
+// terminal, the number of rows follows. An empty table is explained.
 func list[T any](a *app, cmd *cobra.Command, columns []out.Column[T], load func(context.Context) iter.Seq2[T, error]) error {
 	f, err := filter.ParseRows(a.filter(cmd))
 	if err != nil {
 		return badFilter(err)
 	}
-	return listAll(a, cmd, columns, func(ctx context.Context) iter.Seq2[T, error] { return out.Filtered(f, load(ctx)) })
+	by, _ := cmd.Flags().GetString("sort")
+	all := 0
+	matching := func(ctx context.Context) iter.Seq2[T, error] {
+		all = 0
+		return out.Sorted(by, out.Filtered(f, counting(&all, load(ctx))))
+	}
+	return listThen(a, cmd, columns, matching, func(n int) { a.printCount(cmd, n, all, !f.Empty()) })
+}
+
+// counting counts the rows that it yields.
+func counting[T any](n *int, rows iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for row, err := range rows {
+			if err == nil {
+				*n++
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+// nouns are the rows of listings whose number is shown, by command.
+var nouns = map[string]string{
+	"queue ls": "queue", "group ls": "group", "server ls": "server", "cron ls": "periodic task", "limit ls": "limit", "lock ls": "lock",
+}
+
+// printCount prints the number of rows in a table. With a filter, there are all without it.
+func (a *app) printCount(cmd *cobra.Command, n, all int, filtered bool) {
+	noun := nouns[strings.TrimPrefix(cmd.CommandPath(), "asynq ")]
+	switch {
+	case noun == "":
+	case all == 0:
+		a.printErrf("no %ss%s", noun, a.where())
+	case n == 0:
+		a.printErrf("no match: --filter selects none of %s%s", plural(all, noun), a.where())
+	case !a.OutIsTerminal:
+	case filtered:
+		a.printErrf("%s of %s", out.Number(n), plural(all, noun))
+	default:
+		a.printErrf("%s", plural(n, noun))
+	}
 }
 
 // listAll is list for commands with their own filtering.
 func listAll[T any](a *app, cmd *cobra.Command, columns []out.Column[T], load func(context.Context) iter.Seq2[T, error]) error {
+	return listThen(a, cmd, columns, load, func(int) {})
+}
+
+// listThen is listAll. After each table without an error it calls then with the number of rows.
+func listThen[T any](
+	a *app, cmd *cobra.Command, columns []out.Column[T], load func(context.Context) iter.Seq2[T, error], then func(rows int),
+) error {
 	o, err := a.output(cmd)
 	if err != nil {
 		return err
 	}
-	return a.watched(cmd, o, func(w io.Writer) error { return out.List(w, o, columns, load(cmd.Context())) })
+	return a.watched(cmd, o, func(w io.Writer) error {
+		n := 0
+		err := out.List(w, o, columns, counting(&n, load(cmd.Context())))
+		if err == nil && o.IsTable() {
+			then(n)
+		}
+		return err
+	})
 }
 
 // show shows one item. The function table writes it as text.

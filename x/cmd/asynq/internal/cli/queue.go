@@ -49,6 +49,7 @@ type queueRow struct {
 	FailedTotal    int       `json:"failed_total"`
 	Paused         bool      `json:"paused"`
 	Timestamp      time.Time `json:"timestamp"`
+	Servers        *int      `json:"servers"` // that process the queue; nil: unknown
 }
 
 func newQueueRow(q *asynq.QueueInfo) *queueRow {
@@ -64,6 +65,14 @@ func newQueueRow(q *asynq.QueueInfo) *queueRow {
 		Processed: q.Processed, Succeeded: q.Processed - q.Failed, Failed: q.Failed,
 		ProcessedTotal: q.ProcessedTotal, FailedTotal: q.FailedTotal,
 		Paused: q.Paused, Timestamp: q.Timestamp,
+	}
+}
+
+// setServers sets the number of servers, given those of all queues; nil means unknown.
+func (q *queueRow) setServers(serving map[string]int) {
+	if serving != nil {
+		n := serving[q.Queue]
+		q.Servers = &n
 	}
 }
 
@@ -104,26 +113,41 @@ func wide[T any](c out.Column[T]) out.Column[T] {
 	return c
 }
 
+// ranked sets the rank of a column.
+func ranked[T any](rank int, c out.Column[T]) out.Column[T] {
+	c.Rank = rank
+	return c
+}
+
 var queueColumns = []out.Column[*queueRow]{
-	{Head: "QUEUE", Cell: func(q *queueRow) string { return q.Queue }},
+	{Head: "QUEUE", Shrink: 20, Cell: func(q *queueRow) string { return q.Queue }},
 	{Head: "STATE", Cell: (*queueRow).state, Style: func(q *queueRow) out.Style {
 		if q.Paused {
 			return out.Warn
 		}
 		return out.Plain
 	}},
-	count("SIZE", out.Plain, func(q *queueRow) int { return q.Size }),
+	{Head: "SERVERS", Right: true, Cell: func(q *queueRow) string { return orUnknown(q.Servers, strconv.Itoa) }, Style: func(q *queueRow) out.Style {
+		switch {
+		case q.Servers == nil || *q.Servers > 0:
+			return out.Plain
+		case q.Pending > 0 || q.Aggregating > 0:
+			return out.Bad // no server processes them
+		}
+		return out.Faint
+	}},
+	ranked(1, count("SIZE", out.Plain, func(q *queueRow) int { return q.Size })),
 	{Head: "LATENCY", Right: true, Cell: func(q *queueRow) string { return q.DisplayLatency }},
 	count("ACTIVE", out.Good, func(q *queueRow) int { return q.Active }),
 	count("PENDING", out.Plain, func(q *queueRow) int { return q.Pending }),
-	count("AGGREGATING", out.Plain, func(q *queueRow) int { return q.Aggregating }),
-	count("SCHEDULED", out.Plain, func(q *queueRow) int { return q.Scheduled }),
+	ranked(4, count("AGGREGATING", out.Plain, func(q *queueRow) int { return q.Aggregating })),
+	ranked(3, count("SCHEDULED", out.Plain, func(q *queueRow) int { return q.Scheduled })),
 	count("RETRY", out.Warn, func(q *queueRow) int { return q.Retry }),
 	count("ARCHIVED", out.Bad, func(q *queueRow) int { return q.Archived }),
-	wide(count("COMPLETED", out.Plain, func(q *queueRow) int { return q.Completed })),
-	wide(count("GROUPS", out.Plain, func(q *queueRow) int { return q.Groups })),
-	wide(count("PROCESSED", out.Plain, func(q *queueRow) int { return q.Processed })),
-	wide(count("FAILED", out.Bad, func(q *queueRow) int { return q.Failed })),
+	ranked(5, wide(count("COMPLETED", out.Plain, func(q *queueRow) int { return q.Completed }))),
+	ranked(6, wide(count("GROUPS", out.Plain, func(q *queueRow) int { return q.Groups }))),
+	ranked(7, wide(count("PROCESSED", out.Plain, func(q *queueRow) int { return q.Processed }))),
+	ranked(7, wide(count("FAILED", out.Bad, func(q *queueRow) int { return q.Failed }))),
 	wide(out.Column[*queueRow]{Head: "MEMORY", Right: true, Cell: func(q *queueRow) string { return orUnknown(q.MemoryUsage, out.Bytes) }}),
 }
 
@@ -204,12 +228,18 @@ func (a *app) queueNamesOnly(cmd *cobra.Command, i *asynq.Inspector) error {
 // it cannot read.
 func (a *app) queues(ctx context.Context, i *asynq.Inspector, names ...string) iter.Seq2[*queueRow, error] {
 	return func(yield func(*queueRow, error) bool) {
+		serving := a.serving(i)
 		results, err := i.QueueInfos(ctx, names...)
 		if err == nil {
 			err = a.queueErrors(results)
 		}
 		for _, r := range results {
-			if r.Err == nil && !yield(newQueueRow(r.Info), nil) {
+			if r.Err != nil {
+				continue
+			}
+			row := newQueueRow(r.Info)
+			row.setServers(serving)
+			if !yield(row, nil) {
 				return
 			}
 		}
@@ -217,4 +247,20 @@ func (a *app) queues(ctx context.Context, i *asynq.Inspector, names ...string) i
 			yield(nil, err)
 		}
 	}
+}
+
+// serving counts the servers that process each queue. It returns nil if they are unknown: the
+// queues matter more than this error.
+func (a *app) serving(i *asynq.Inspector) map[string]int {
+	servers, err := i.Servers()
+	if err != nil {
+		return nil
+	}
+	n := make(map[string]int)
+	for _, s := range servers {
+		for queue := range s.Queues {
+			n[queue]++
+		}
+	}
+	return n
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 )
 
 func newQueuePause(a *app) *cobra.Command {
@@ -87,7 +88,7 @@ func (a *app) removeQueue(cmd *cobra.Command, i *asynq.Inspector, queue string, 
 	if tasks > 0 && !force {
 		return fmt.Errorf("%w: %q has %s: use --force to remove them too", asynq.ErrQueueNotEmpty, queue, plural(tasks, "task"))
 	}
-	if tasks > 0 || a.dryRun(cmd) { // removing an empty queue needs no confirmation
+	if tasks > 0 || a.dryRun(cmd) || a.protected() { // removing an empty queue needs no confirmation
 		ok, err := a.confirm(cmd, "remove queue %q and its %s", queue, plural(tasks, "task"))
 		if !ok || err != nil {
 			return err
@@ -108,5 +109,5 @@ func plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return fmt.Sprintf("%s %ss", out.Number(n), thing)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,6 +57,7 @@ func queueBlocks(w io.Writer, o out.Options, rows iter.Seq2[*queueRow, error]) e
 		err = out.Fields(w, o, []out.Field{
 			{Name: "Queue", Value: q.Queue},
 			{Name: "State", Value: q.state()},
+			{Name: "Servers", Value: orUnknown(q.Servers, strconv.Itoa)},
 			{Name: "Size", Value: q.Size},
 			{Name: "Groups", Value: q.Groups},
 			{Name: "Latency", Value: q.DisplayLatency},

@@ -133,6 +133,7 @@ var variable = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "<time>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "<date>"},
 	{regexp.MustCompile(`(memory_usage_bytes"?: ?)\d+`), "${1}<n>"},
+	{regexp.MustCompile(`(age_seconds"?: ?)-?[\d.]+`), "${1}<n>"},
 	{regexp.MustCompile(`(latency_msec"?: ?)\d+`), "${1}<n>"},
 	{regexp.MustCompile(`(display_latency"?: ?"?)[\dhm.µs]+`), "${1}<duration>"},
 	{regexp.MustCompile(` +\d[\dhm.µ]*s\b`), "  <duration>"},
@@ -143,6 +144,7 @@ var variable = []struct {
 	{regexp.MustCompile(`("?pid"?: )\d+`), "${1}<n>"},
 	{regexp.MustCompile(`(?m)^("?  host"?:|- host:) .*`), "$1 <host>"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "<addr>"},
+	{regexp.MustCompile(`namespace "t\d+"`), `namespace "<namespace>"`},
 }
 
 // golden compares the result of a command with a file in testdata.

@@ -58,6 +58,7 @@ Exit codes: 0 success, 1 failure, 2 usage error, 3 not found.`,
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 	})
 	conn.SetByFlags(root.PersistentFlags())
+	addContextConfirm(root)
 	root.PersistentFlags().SortFlags = false
 	root.Flags().SortFlags = false
 	root.SetUsageTemplate(shortened(root.UsageTemplate()))

@@ -39,6 +39,9 @@ type Streams struct {
 
 	// Height returns the number of lines of the terminal; nil if unknown.
 	Height func() int
+
+	// Width returns the number of columns of the terminal; nil if unknown.
+	Width func() int
 }
 
 // System returns the streams of the process.
@@ -53,6 +56,13 @@ func System() Streams {
 				return 0
 			}
 			return h
+		},
+		Width: func() int {
+			w, _, err := term.GetSize(int(os.Stdout.Fd()))
+			if err != nil {
+				return 0
+			}
+			return w
 		},
 	}
 }
@@ -102,6 +112,7 @@ func (a *app) exitCode(err error) int {
 	var config *conn.UsageError
 	var syntaxErr *filter.SyntaxError // an unknown field, detected when rows are filtered
 	var templateErr *out.TemplateError
+	var fieldErr *out.UnknownFieldError
 	var unknownContext *conn.UnknownContextError
 	switch {
 	case err == nil:
@@ -110,7 +121,7 @@ func (a *app) exitCode(err error) int {
 		return coded.code
 	case errors.As(err, &unknownContext):
 		return ExitNotFound
-	case errors.As(err, &config), errors.As(err, &syntaxErr), errors.As(err, &templateErr), a.running == nil: // cobra's own errors come before a command runs
+	case errors.As(err, &config), errors.As(err, &syntaxErr), errors.As(err, &templateErr), errors.As(err, &fieldErr), a.running == nil: // cobra's own errors come before a command runs
 		return ExitUsage
 	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrSchedulerEntryNotFound):
 		return ExitNotFound
@@ -183,6 +194,9 @@ func withRun(a *app, cmd *cobra.Command) {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			a.running = cmd
 			if err := a.setFromEnv(cmd); err != nil {
+				return err
+			}
+			if err := a.guard(cmd); err != nil {
 				return err
 			}
 			return run(cmd, args)

@@ -137,13 +137,14 @@ func newStats(a *app) *cobra.Command {
 // stats collects the summary. With an error it may return a partial summary.
 func (a *app) stats(ctx context.Context, i *asynq.Inspector, client redis.UniversalClient) (*statsRow, error) {
 	row := &statsRow{}
+	serving := a.serving(i)
 	results, err := i.QueueInfos(ctx)
 	info, infoErr := client.Info(ctx).Result()
 	switch {
 	case errors.Is(infoErr, context.Canceled), err != nil && infoErr != nil:
 		return nil, cmp.Or(err, infoErr)
 	case err == nil:
-		row.addQueues(results)
+		row.addQueues(results, serving)
 		err = a.queueErrors(results)
 	}
 	if infoErr != nil {
@@ -154,8 +155,9 @@ func (a *app) stats(ctx context.Context, i *asynq.Inspector, client redis.Univer
 	return row, err
 }
 
-// addQueues adds the queues, and the totals of those that could be read.
-func (s *statsRow) addQueues(results []asynq.QueueInfoResult) {
+// addQueues adds the queues with their numbers of servers, and the totals of those that could be
+// read.
+func (s *statsRow) addQueues(results []asynq.QueueInfoResult, serving map[string]int) {
 	total, read := len(results), 0
 	s.Queues = make([]*statsQueue, 0, total)
 	if total == 0 {
@@ -166,6 +168,7 @@ func (s *statsRow) addQueues(results []asynq.QueueInfoResult) {
 		if r.Err == nil {
 			read++
 			q.row = newQueueRow(r.Info)
+			q.row.setServers(serving)
 			s.add(q.row)
 		}
 		s.Queues = append(s.Queues, q)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -17,6 +18,7 @@ func newTask(a *app) *cobra.Command {
 	return group("task", "Inspect, enqueue and change tasks",
 		newTaskLs(a), newTaskInspect(a), newTaskEnqueue(a), newTaskWait(a),
 		newTaskCancel(a), newTaskRun(a), newTaskArchive(a), newTaskDelete(a), newTaskReschedule(a), newTaskUpdatePayload(a), newTaskUpdate(a),
+		newTaskEdit(a), newTaskMove(a), newTaskCopy(a), newTaskTail(a),
 		newTaskAll(a, runAll), newTaskAll(a, archiveAll), newTaskAll(a, deleteAll),
 	)
 }
@@ -43,6 +45,8 @@ type taskRow struct {
 	Result           string            `json:"result"`
 	ResultBase64     string            `json:"result_base64"`
 	IsOrphaned       bool              `json:"is_orphaned"`
+	AgeSeconds       *float64          `json:"age_seconds"` // time in the state; null if unknown
+	Worker           *taskWorker       `json:"worker"`      // null unless the task is active and its server has reported it
 
 	info *asynq.TaskInfo
 }
@@ -62,6 +66,10 @@ func newTaskRow(t *asynq.TaskInfo) *taskRow {
 	}
 	if r.Headers == nil {
 		r.Headers = map[string]string{}
+	}
+	if t.Age != 0 {
+		seconds := t.Age.Round(time.Millisecond).Seconds()
+		r.AgeSeconds = &seconds
 	}
 	r.Payload, r.PayloadBase64 = textOrBase64(t.Payload)
 	r.Result, r.ResultBase64 = textOrBase64(t.Result)
@@ -110,23 +118,58 @@ func dueIn(t time.Time) string {
 	return "now"
 }
 
+// setWorker sets the server that runs an active task.
+func (t *taskRow) setWorker(w *taskWorker) {
+	t.Worker = w
+	if w != nil {
+		seconds := max(time.Since(w.Started), 0).Round(time.Millisecond).Seconds()
+		t.AgeSeconds = &seconds
+	}
+}
+
+// server returns the server that runs an active task.
+func (t *taskRow) server() string {
+	if t.Worker == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%s:%d", t.Worker.Host, t.Worker.PID)
+}
+
+// age returns the time that the task has been in its state.
+func (t *taskRow) age() string {
+	if t.AgeSeconds == nil {
+		return "-"
+	}
+	return max(time.Duration(*t.AgeSeconds*float64(time.Second)), 0).Round(time.Second).String()
+}
+
+// shrinking makes a column of texts give way on narrow terminals.
+func shrinking(c out.Column[*taskRow]) out.Column[*taskRow] {
+	c.Shrink = 12
+	return c
+}
+
 // taskColumns returns the columns for tasks of the given states and number of queues.
 func taskColumns(states []asynq.TaskState, queues int) []out.Column[*taskRow] {
 	columns := []out.Column[*taskRow]{text("ID", func(t *taskRow) string { return t.ID })}
 	if queues != 1 {
-		columns = append(columns, text("QUEUE", func(t *taskRow) string { return t.Queue }))
+		columns = append(columns, shrinking(text("QUEUE", func(t *taskRow) string { return t.Queue })))
 	}
 	if len(states) != 1 {
 		columns = append(columns, text("STATE", func(t *taskRow) string { return t.State }))
 	}
 	columns = append(columns,
-		text("TYPE", func(t *taskRow) string { return t.Type }),
-		text("PAYLOAD", func(t *taskRow) string { return clipped(brief(t.info.Payload)) }),
+		shrinking(text("TYPE", func(t *taskRow) string { return t.Type })),
+		ranked(2, shrinking(text("PAYLOAD", func(t *taskRow) string { return clipped(brief(t.info.Payload)) }))),
 	)
 	next := func(t *taskRow) string { return due(t.info.NextProcessAt) }
-	lastErr := text("LAST ERROR", func(t *taskRow) string { return clipped(t.ErrorMessage) })
-	failed := text("LAST FAILED", func(t *taskRow) string { return out.Time(t.info.LastFailedAt) })
+	lastErr := ranked(1, shrinking(text("LAST ERROR", func(t *taskRow) string { return clipped(t.ErrorMessage) })))
+	failed := ranked(4, text("LAST FAILED", func(t *taskRow) string { return out.Time(t.info.LastFailedAt) }))
 	grouped := text("GROUP", func(t *taskRow) string { return t.Group })
+	age := func(head string) out.Column[*taskRow] {
+		return out.Column[*taskRow]{Head: head, Right: true, Cell: (*taskRow).age}
+	}
+	server := ranked(3, shrinking(text("SERVER", (*taskRow).server)))
 	only := asynq.TaskState(0)
 	if len(states) == 1 {
 		only = states[0]
@@ -136,22 +179,22 @@ func taskColumns(states []asynq.TaskState, queues int) []out.Column[*taskRow] {
 		return append(columns, text("PROCESS IN", next), wide(grouped))
 	case asynq.TaskStateRetry:
 		return append(columns, text("NEXT RETRY", next), lastErr, failed,
-			count("RETRIED", out.Warn, func(t *taskRow) int { return t.Retried }),
-			text("MAX RETRY", func(t *taskRow) string { return strconv.Itoa(t.MaxRetry) }))
+			ranked(5, count("RETRIED", out.Warn, func(t *taskRow) int { return t.Retried })),
+			ranked(6, text("MAX RETRY", func(t *taskRow) string { return strconv.Itoa(t.MaxRetry) })))
 	case asynq.TaskStateArchived:
 		return append(columns, failed, lastErr)
 	case asynq.TaskStateCompleted:
 		return append(columns,
-			text("COMPLETED AT", func(t *taskRow) string { return out.Time(t.info.CompletedAt) }),
-			text("RESULT", func(t *taskRow) string { return clipped(brief(t.info.Result)) }))
+			ranked(3, text("COMPLETED AT", func(t *taskRow) string { return out.Time(t.info.CompletedAt) })),
+			ranked(1, shrinking(text("RESULT", func(t *taskRow) string { return clipped(brief(t.info.Result)) }))))
 	case asynq.TaskStateAggregating:
-		return append(columns, grouped)
+		return append(columns, grouped, age("WAITING"))
 	case asynq.TaskStateActive:
-		return append(columns, wide(text("ORPHANED", func(t *taskRow) string { return strconv.FormatBool(t.IsOrphaned) })))
+		return append(columns, age("RUNNING"), server, wide(text("ORPHANED", func(t *taskRow) string { return strconv.FormatBool(t.IsOrphaned) })))
 	case asynq.TaskStatePending:
-		return append(columns, wide(text("RETRIED", func(t *taskRow) string { return strconv.Itoa(t.Retried) })))
+		return append(columns, age("WAITING"), wide(text("RETRIED", func(t *taskRow) string { return strconv.Itoa(t.Retried) })))
 	}
-	return append(columns, lastErr, wide(failed), wide(text("PROCESS IN", next)), wide(grouped))
+	return append(columns, lastErr, wide(age("AGE")), wide(server), wide(failed), wide(text("PROCESS IN", next)), wide(grouped))
 }
 
 // addScope adds the flags that select tasks.
@@ -161,6 +204,7 @@ func addScope(a *app, cmd *cobra.Command, filtered bool) {
 	cmd.Flags().StringP("group", "g", "", "group of aggregating tasks")
 	if filtered {
 		cmd.Flags().String("filter", "", `only tasks that match, for example 'type:email:* error:"timed out" age>10m' (see docs/FILTER.md)`)
+		_ = cmd.RegisterFlagCompletionFunc("filter", a.taskFilters)
 		cmd.Flags().Int("max-scan", 0, "scan at most this many tasks (default no limit)")
 	}
 	_ = cmd.RegisterFlagCompletionFunc("queue", a.queueNames)
@@ -198,21 +242,4 @@ func (a *app) scope(cmd *cobra.Command) (s filter.Scan, err error) {
 		return s, usage("--max-scan must not be negative")
 	}
 	return s, nil
-}
-
-// addTaskID adds the flags that name tasks. Task IDs may also be arguments.
-func addTaskID(a *app, cmd *cobra.Command) {
-	cmd.Flags().StringP("queue", "q", "default", "queue of the tasks")
-	cmd.Flags().StringSliceP("id", "i", nil, "IDs of the tasks; they may also be arguments")
-	_ = cmd.RegisterFlagCompletionFunc("queue", a.queueNames)
-}
-
-// taskIDs returns the task IDs of the command line.
-func taskIDs(cmd *cobra.Command, args []string) ([]string, error) {
-	ids, _ := cmd.Flags().GetStringSlice("id")
-	ids = append(slices.Clone(args), ids...)
-	if len(ids) == 0 {
-		return nil, usage("missing task ID: usage: %s ID...", cmd.CommandPath())
-	}
-	return ids, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 	"github.com/asynq-go/asynq/x/filter"
 )
 
@@ -218,7 +219,7 @@ func counted(n int) string {
 	if n == 1 {
 		return "1 task"
 	}
-	return fmt.Sprintf("%d tasks", n)
+	return out.Number(n) + " tasks"
 }
 
 // scopeText describes the selected tasks.
@@ -227,11 +228,7 @@ func scopeText(s filter.Scan) string {
 	for n, state := range s.States {
 		names[n] = state.String()
 	}
-	queues := make([]string, len(s.Queues))
-	for n, queue := range s.Queues {
-		queues[n] = strconv.Quote(queue)
-	}
-	text := fmt.Sprintf("(%s) of queue %s", strings.Join(names, ", "), strings.Join(queues, ", "))
+	text := fmt.Sprintf("(%s) of queue %s", strings.Join(names, ", "), quotedNames(s.Queues))
 	if s.Group != "" {
 		text += fmt.Sprintf(", group %q", s.Group)
 	}
@@ -239,6 +236,14 @@ func scopeText(s filter.Scan) string {
 		text += fmt.Sprintf(", filter %s", s.Filter)
 	}
 	return text
+}
+
+func quotedNames(names []string) string {
+	quoted := make([]string, len(names))
+	for n, name := range names {
+		quoted[n] = strconv.Quote(name)
+	}
+	return strings.Join(quoted, ", ")
 }
 
 // taskCount is the number of selected tasks.

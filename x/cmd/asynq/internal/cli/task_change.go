@@ -17,19 +17,10 @@ func newTaskChange(a *app, use, short, done string, change func(cmd *cobra.Comma
 		Use:   use + " ID...",
 		Short: short,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := taskIDs(cmd, args)
-			if err != nil {
-				return err
-			}
-			queue, _ := cmd.Flags().GetString("queue")
-			i, err := a.inspector(cmd)
-			if err != nil {
-				return err
-			}
-			return a.eachArg(ids, func(id string) error {
-				err := change(cmd, i, queue, id)
+			return a.eachTask(cmd, args, func(i *asynq.Inspector, t asynq.TaskRef) error {
+				err := change(cmd, i, t.Queue, t.ID)
 				if err == nil {
-					a.printErrf("task %q of queue %q %s", id, queue, done)
+					a.printErrf("task %q of queue %q %s", t.ID, t.Queue, done)
 				}
 				return err
 			})
@@ -96,7 +87,7 @@ canceled task is retried, unless --archive or --delete is given.
 With --queue, the command fails if a task is not active in that queue. Without it, the command cannot
 check whether the task exists.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := taskIDs(cmd, args)
+			ids, err := a.taskIDs(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -134,7 +125,10 @@ check whether the task exists.`,
 			})
 		},
 	}
-	addTaskID(a, cmd)
+	cmd.Flags().StringP("queue", "q", "", "queue of the tasks")
+	cmd.Flags().StringSliceP("id", "i", nil, "IDs of the tasks; they may also be arguments, or - for standard input")
+	_ = cmd.RegisterFlagCompletionFunc("queue", a.queueNames)
+	cmd.ValidArgsFunction = a.taskNames
 	cmd.Flags().Bool("archive", false, "archive the task once its handler returns an error")
 	cmd.Flags().Bool("delete", false, "delete the task once its handler returns an error")
 	return cmd

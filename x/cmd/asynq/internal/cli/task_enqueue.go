@@ -100,6 +100,7 @@ conflicts of task IDs or uniqueness locks.`,
 	addProcessAt(cmd)
 	addOutput(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("queue", a.queueNames)
+	_ = cmd.RegisterFlagCompletionFunc("type-name", a.typeNames)
 	return cmd
 }
 

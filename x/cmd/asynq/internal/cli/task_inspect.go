@@ -23,17 +23,12 @@ func newTaskInspect(a *app) *cobra.Command {
 		Example: `  asynq task inspect -q mail 4f3c…
   asynq task inspect -q mail 4f3c… --raw > payload.bin`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := taskIDs(cmd, args)
-			if err != nil {
-				return err
-			}
-			queue, _ := cmd.Flags().GetString("queue")
 			format, _ := cmd.Flags().GetString("payload-format")
 			raw, _ := cmd.Flags().GetBool("raw")
 			if _, err := pretty(nil, format); err != nil && format != "json" {
 				return err
 			}
-			if raw && len(ids) != 1 {
+			if ids, _ := cmd.Flags().GetStringSlice("id"); raw && len(ids)+len(args) != 1 {
 				return usage("--raw requires exactly one task")
 			}
 			i, err := a.inspector(cmd)
@@ -41,8 +36,8 @@ func newTaskInspect(a *app) *cobra.Command {
 				return err
 			}
 			workers := sync.OnceValues(func() (map[taskKey]*taskWorker, error) { return workersOf(i) })
-			return a.eachArg(ids, func(id string) error {
-				t, err := i.GetTaskInfo(queue, id)
+			return a.eachTask(cmd, args, func(i *asynq.Inspector, ref asynq.TaskRef) error {
+				t, err := i.GetTaskInfo(ref.Queue, ref.ID)
 				if err != nil {
 					return err
 				}
@@ -56,9 +51,9 @@ func newTaskInspect(a *app) *cobra.Command {
 				if t.State == asynq.TaskStateActive {
 					all, err := workers()
 					if err != nil {
-						return fmt.Errorf("reading the server of task %q: %w", id, err)
+						return fmt.Errorf("reading the server of task %q: %w", t.ID, err)
 					}
-					row.Worker = all[taskKey{t.Queue, t.ID}]
+					row.setWorker(all[taskKey{t.Queue, t.ID}])
 				}
 				return a.show(cmd, row, func(w io.Writer, _ out.Options) error { return row.write(w, format) })
 			})
@@ -87,7 +82,6 @@ func (a *app) writeRaw(payload []byte) error {
 type inspectRow struct {
 	*taskRow
 
-	Worker   *taskWorker  `json:"worker"`   // null unless the task is active and its server has reported it
 	Attempts []attemptRow `json:"attempts"` // that failed, oldest first; empty unless servers keep them
 	Progress *progressRow `json:"progress"` // null unless its handler has reported some
 
@@ -163,6 +157,9 @@ func (r *inspectRow) write(w io.Writer, format string) error {
 		}
 	case t.State == asynq.TaskStateActive && !t.IsOrphaned:
 		line("Server", "not reported yet: servers report their active tasks every few seconds")
+	}
+	if t.State == asynq.TaskStatePending || t.State == asynq.TaskStateAggregating {
+		line("Waiting for", r.age())
 	}
 	line("Progress", progressText(t.Progress))
 	line("Group", t.Group)

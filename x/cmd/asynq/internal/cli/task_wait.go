@@ -25,22 +25,27 @@ Exit codes: 0 all tasks completed or gone; 1 a task was archived, or the timeout
 not exist at the start.`,
 		Example: "  asynq task wait -q mail 4f3c… --timeout 5m -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := taskIDs(cmd, args)
-			if err != nil {
-				return err
-			}
-			queue, _ := cmd.Flags().GetString("queue")
 			every, _ := cmd.Flags().GetDuration("interval")
 			limit, _ := cmd.Flags().GetDuration("timeout")
 			if every < 10*time.Millisecond || limit < 0 {
 				return usage("--interval must be at least 10ms, and --timeout must not be negative")
 			}
+			ids, err := a.taskIDs(cmd, args)
+			if err != nil {
+				return err
+			}
 			i, err := a.inspector(cmd)
 			if err != nil {
 				return err
 			}
+			tasks := make([]asynq.TaskRef, len(ids))
+			for n, id := range ids {
+				if tasks[n], err = a.task(cmd, i, id); err != nil {
+					return err
+				}
+			}
 			return listAll(a, cmd, waitColumns, func(ctx context.Context) iter.Seq2[*waitRow, error] {
-				return waitFor(ctx, i, queue, ids, every, limit)
+				return waitFor(ctx, i, tasks, every, limit)
 			})
 		},
 	}
@@ -72,7 +77,7 @@ var waitColumns = []out.Column[*waitRow]{
 
 // waitFor yields tasks as they finish. It ends with an error if tasks were archived or the timeout
 // expired.
-func waitFor(ctx context.Context, i *asynq.Inspector, queue string, ids []string, every, limit time.Duration) iter.Seq2[*waitRow, error] {
+func waitFor(ctx context.Context, i *asynq.Inspector, tasks []asynq.TaskRef, every, limit time.Duration) iter.Seq2[*waitRow, error] {
 	return func(yield func(*waitRow, error) bool) {
 		var over <-chan time.Time
 		if limit > 0 {
@@ -83,17 +88,17 @@ func waitFor(ctx context.Context, i *asynq.Inspector, queue string, ids []string
 		ticker := time.NewTicker(every)
 		defer ticker.Stop()
 		archived := 0
-		seen := make(map[string]bool, len(ids))
+		seen := make(map[asynq.TaskRef]bool, len(tasks))
 		for {
-			var left []string
-			for _, id := range ids {
-				row, err := ended(i, queue, id, seen)
+			var left []asynq.TaskRef
+			for _, t := range tasks {
+				row, err := ended(i, t, seen)
 				switch {
 				case err != nil:
 					yield(nil, err)
 					return
 				case row == nil:
-					left = append(left, id)
+					left = append(left, t)
 					continue
 				case row.State == asynq.TaskStateArchived.String():
 					archived++
@@ -102,7 +107,7 @@ func waitFor(ctx context.Context, i *asynq.Inspector, queue string, ids []string
 					return
 				}
 			}
-			if ids = left; len(ids) == 0 {
+			if tasks = left; len(tasks) == 0 {
 				if archived > 0 {
 					yield(nil, fmt.Errorf("%s archived", counted(archived)))
 				}
@@ -113,7 +118,7 @@ func waitFor(ctx context.Context, i *asynq.Inspector, queue string, ids []string
 				yield(nil, ctx.Err())
 				return
 			case <-over:
-				yield(nil, fmt.Errorf("%s not finished after %v: %q", counted(len(ids)), limit, ids))
+				yield(nil, fmt.Errorf("%s not finished after %v: %q", counted(len(tasks)), limit, idsOf(tasks)))
 				return
 			case <-ticker.C:
 			}
@@ -122,22 +127,30 @@ func waitFor(ctx context.Context, i *asynq.Inspector, queue string, ids []string
 }
 
 // ended returns the row of a finished task, or nil if the task has not finished.
-func ended(i *asynq.Inspector, queue, id string, seen map[string]bool) (*waitRow, error) {
-	t, err := i.GetTaskInfo(queue, id)
-	if errors.Is(err, asynq.ErrTaskNotFound) && seen[id] {
-		return &waitRow{ID: id, Queue: queue, State: "gone"}, nil
+func ended(i *asynq.Inspector, ref asynq.TaskRef, seen map[asynq.TaskRef]bool) (*waitRow, error) {
+	t, err := i.GetTaskInfo(ref.Queue, ref.ID)
+	if errors.Is(err, asynq.ErrTaskNotFound) && seen[ref] {
+		return &waitRow{ID: ref.ID, Queue: ref.Queue, State: "gone"}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	seen[id] = true
+	seen[ref] = true
 	if t.State != asynq.TaskStateCompleted && t.State != asynq.TaskStateArchived {
 		return nil, nil
 	}
-	row := &waitRow{ID: id, Queue: queue, State: t.State.String(), result: t.Result}
+	row := &waitRow{ID: ref.ID, Queue: ref.Queue, State: t.State.String(), result: t.Result}
 	if t.State == asynq.TaskStateArchived {
 		row.ErrorMessage = t.LastErr
 	}
 	row.Result, row.ResultBase64 = textOrBase64(t.Result)
 	return row, nil
+}
+
+func idsOf(tasks []asynq.TaskRef) []string {
+	ids := make([]string, len(tasks))
+	for n, t := range tasks {
+		ids[n] = t.ID
+	}
+	return ids
 }

@@ -116,6 +116,12 @@ func (a *app) web(cmd *cobra.Command, w *webFlags) error {
 		return err
 	}
 	w.ui.RedisConnOpt = opt
+	w.ui.ReadOnly = w.ui.ReadOnly || a.config.ReadOnly()
+	if !w.ui.ReadOnly {
+		if do, err := a.confirmContext(cmd, "serve the web UI, with changes,"); !do {
+			return err
+		}
+	}
 	w.ui.Logger = slog.New(slog.NewTextHandler(a.Err, nil))
 	w.formatters()
 	if w.metrics {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/filter"
@@ -51,6 +53,9 @@ type action struct {
 	all   bool
 	do    func(context.Context) (string, error)
 
+	// name is the text to type to confirm; "" if y confirms.
+	name string
+
 	// warning describes side effects.
 	warning string
 	// prepare, if not nil, computes the warning before the confirmation.
@@ -70,8 +75,12 @@ type doneMsg struct {
 	err  error
 }
 
-// dialog asks for confirmation of an action.
-type dialog struct{ action }
+// dialog asks for confirmation of an action: for y, or for a text to type.
+type dialog struct {
+	action
+
+	typed *textinput.Model // nil if y confirms
+}
 
 // verbs names the actions of keys.
 var verbs = map[string]string{
@@ -107,9 +116,25 @@ func (m *model) requestAction(key string) tea.Cmd {
 	case a != nil && a.prepare != nil:
 		return m.prepare(a)
 	case a != nil:
-		m.dialog = &dialog{action: *a}
+		return m.confirm(a)
 	}
 	return nil
+}
+
+// confirm opens the dialog that asks for confirmation of an action.
+func (m *model) confirm(a *action) tea.Cmd {
+	m.dialog = &dialog{action: *a}
+	if m.context != "" {
+		m.dialog.name = m.context
+	}
+	if m.dialog.name == "" {
+		return nil
+	}
+	in := m.newInput("")
+	in.CharLimit = filterLimit
+	m.dialog.typed = &in
+	m.resizeInputs()
+	return in.Focus()
 }
 
 // prepare computes the side effects of an action in the background before the confirmation.
@@ -127,7 +152,7 @@ func (m *model) prepare(a *action) tea.Cmd {
 }
 
 // actionPrepared asks for confirmation of an action, unless another dialog or input is open.
-func (m *model) actionPrepared(msg preparedMsg) {
+func (m *model) actionPrepared(msg preparedMsg) tea.Cmd {
 	m.busy = max(0, m.busy-1)
 	switch {
 	case msg.err != nil:
@@ -136,8 +161,9 @@ func (m *model) actionPrepared(msg preparedMsg) {
 		m.showToast("not started, try again: "+msg.action.verb+" "+msg.action.of, warnTone)
 	default:
 		m.toast = cell{}
-		m.dialog = &dialog{action: *msg.action}
+		return m.confirm(msg.action)
 	}
+	return nil
 }
 
 // discardWarning warns that a full archive deletes tasks.
@@ -320,8 +346,20 @@ func (m *model) actionAll(key string) (*action, error) {
 	return a, nil
 }
 
-// answer handles the answer to the dialog. Only "y" confirms.
-func (m *model) answer(key string) tea.Cmd {
+// answer handles a key in the dialog. Only "y" confirms, or the text that the dialog asks for.
+func (m *model) answer(k tea.KeyPressMsg, key string) tea.Cmd {
+	if d := m.dialog; d.typed != nil {
+		switch {
+		case key == "esc":
+			key = "n"
+		case key != "enter":
+			return m.toInput(k)
+		case strings.TrimSpace(d.typed.Value()) == d.name:
+			key = "y"
+		default:
+			return nil
+		}
+	}
 	switch key {
 	case "y", "Y":
 		a := m.dialog.action

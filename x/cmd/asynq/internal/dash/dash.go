@@ -39,6 +39,16 @@ type Options struct {
 	// ReadOnly hides and disables all changes.
 	ReadOnly bool
 
+	// Target describes the connection: the context, the server, the database and the namespace. It
+	// is shown under the tabs and in confirmations. If empty, nothing is shown.
+	Target string
+
+	// Context is the name of the context, if any.
+	Context string
+
+	// Protected makes each confirmation require the name of the context.
+	Protected bool
+
 	// In and Out are the terminal. The defaults are standard input and output.
 	In  io.Reader
 	Out io.Writer

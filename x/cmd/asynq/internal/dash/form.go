@@ -110,8 +110,7 @@ func (m *model) pressForm(k tea.KeyPressMsg, key string) tea.Cmd {
 			return nil
 		}
 		m.form = nil
-		m.dialog = &dialog{action: *a}
-		return nil
+		return m.confirm(a)
 	}
 	f.err = ""
 	return m.toInput(k)

@@ -162,6 +162,15 @@ func (m *model) dialogBox() []string {
 	if d.risky || d.warning != "" {
 		lines = append(lines, m.theme.paint(badTone, "This cannot be undone."))
 	}
+	if m.where != "" {
+		for _, part := range wrapWords("In "+m.where, w) {
+			lines = append(lines, m.theme.paint(dimTone, part))
+		}
+	}
+	if d.typed != nil {
+		return append(lines, "", "Type "+m.theme.paint(strongTone, clean(d.name))+" to confirm:", m.theme.paint(accentTone, "▸ ")+inputView(d.typed),
+			"", m.theme.paint(accentTone, "enter")+" confirm   "+m.theme.paint(accentTone, "esc")+" cancel")
+	}
 	return append(lines, "", m.theme.paint(accentTone, "y")+" yes   "+m.theme.paint(accentTone, "n")+" no")
 }
 

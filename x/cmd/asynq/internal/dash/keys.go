@@ -21,7 +21,7 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		m.help = false
 		return nil
 	case m.dialog != nil:
-		return m.answer(key)
+		return m.answer(k, key)
 	case m.form != nil:
 		return m.pressForm(k, key)
 	case m.input != nil:
@@ -254,7 +254,9 @@ func (m *model) pressFilter(k tea.KeyPressMsg, key string) tea.Cmd {
 // toInput passes a message to the focused input, if any.
 func (m *model) toInput(msg tea.Msg) tea.Cmd {
 	in := m.input
-	if m.form != nil {
+	if m.dialog != nil {
+		in = m.dialog.typed
+	} else if m.form != nil {
 		in = &m.form.fields[m.form.focus].input
 	}
 	if in == nil {
@@ -281,6 +283,9 @@ func (m *model) newInput(value string) textinput.Model {
 func (m *model) resizeInputs() {
 	if m.input != nil {
 		m.input.SetWidth(max(1, m.width-6))
+	}
+	if m.dialog != nil && m.dialog.typed != nil {
+		m.dialog.typed.SetWidth(max(1, m.boxWidth()-6))
 	}
 	if m.form != nil {
 		for i := range m.form.fields {

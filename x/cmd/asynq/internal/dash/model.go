@@ -32,6 +32,8 @@ type model struct {
 	client   *asynq.Client
 	refresh  time.Duration
 	readOnly bool
+	where    string // Options.Target
+	context  string // to type in confirmations; "" if the context is not protected
 	source   source
 	clock    func() time.Time
 	zone     *time.Location
@@ -67,7 +69,10 @@ type model struct {
 func newModel(ctx context.Context, o *Options, s source) *model {
 	m := &model{
 		ctx: ctx, insp: o.Inspector, client: o.Client, refresh: refreshOf(*o), readOnly: o.ReadOnly,
-		source: s, clock: time.Now, zone: time.Local, dark: true, theme: newTheme(true),
+		where: cleanLine(o.Target), source: s, clock: time.Now, zone: time.Local, dark: true, theme: newTheme(true),
+	}
+	if o.Protected {
+		m.context = o.Context
 	}
 	for v := range tabs {
 		m.pages[v] = page{view: v, state: asynq.TaskStatePending}
@@ -100,7 +105,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case snapshot:
 		m.setSnapshot(&msg)
 	case preparedMsg:
-		m.actionPrepared(msg)
+		cmd = m.actionPrepared(msg)
 	case doneMsg:
 		m.actionDone(msg)
 	case tea.KeyPressMsg:

@@ -189,6 +189,11 @@ var screens = map[string]func(m *model) *model{
 		m.on(page{view: viewTasks, queue: "critical", state: asynq.TaskStateRetry}, body{tasks: stageTasks(asynq.TaskStateRetry)}).Update(keyNamed("D"))
 		return m
 	},
+	"protected": func(m *model) *model {
+		m.where, m.context = "context \"prod\" (redis.internal:6379, database 0, namespace \"shop\")", "prod"
+		m.on(page{view: viewQueues}, body{}).Update(keyNamed("p"))
+		return m
+	},
 	"enqueue": func(m *model) *model {
 		m.client = new(asynq.Client)
 		m.on(page{view: viewTasks, queue: "critical", state: asynq.TaskStateRetry}, body{tasks: stageTasks(asynq.TaskStateRetry)}).Update(keyNamed("e"))

@@ -37,7 +37,7 @@ func (m *model) screen() []string {
 	}
 	lines := []string{m.header(w)}
 	if h >= ruleHeight {
-		lines = append(lines, m.theme.paint(dimTone, strings.Repeat("─", w)))
+		lines = append(lines, m.rule(w))
 	}
 	if b := m.banner(w); b != "" {
 		lines = append(lines, b)
@@ -55,6 +55,19 @@ func (m *model) screen() []string {
 		lines = m.overlay(lines, m.formBox())
 	}
 	return lines
+}
+
+// rule draws the line under the tabs, with the target of the connection.
+func (m *model) rule(w int) string {
+	if m.where == "" {
+		return m.theme.paint(dimTone, strings.Repeat("─", w))
+	}
+	tone := dimTone
+	if m.context != "" {
+		tone = warnTone
+	}
+	text := ansi.Truncate(m.where, max(0, w-4), "…")
+	return m.theme.paint(dimTone, "─ ") + m.theme.paint(tone, text) + m.theme.paint(dimTone, " "+strings.Repeat("─", max(0, w-3-ansi.StringWidth(text))))
 }
 
 // bodyHeight returns the number of lines for the page.
@@ -138,6 +151,9 @@ func (m *model) banner(w int) string {
 func (m *model) crumb(w int) string {
 	l, p := &m.shown, m.page()
 	left := " " + l.crumb
+	if m.height < ruleHeight && m.where != "" {
+		left += m.theme.paint(dimTone, "  "+m.where) // there is no line under the tabs
+	}
 	if p.filter != "" {
 		left += m.theme.paint(warnTone, "  /"+clean(p.filter))
 	}
