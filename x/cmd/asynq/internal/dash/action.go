@@ -36,7 +36,7 @@ const (
 type ref struct {
 	kind   refKind
 	queue  string
-	id     string // of a task or an entry, or the key of an error group
+	id     string // of a task or an entry, or of a kind of error
 	group  string
 	state  asynq.TaskState
 	typ    string // of a task
@@ -279,9 +279,12 @@ func require(ok bool, otherwise string) error {
 }
 
 // actionAll returns the action of a key on all tasks that the page lists, including those that are
-// not on the screen.
+// not on the screen, or on all tasks of a kind of error.
 func (m *model) actionAll(key string) (*action, error) {
 	p := *m.page()
+	if p.view == viewErrors || p.view == viewError {
+		return m.actionKind(key)
+	}
 	if p.view != viewTasks || p.queue == "" {
 		return nil, nil
 	}

@@ -3,6 +3,7 @@ package dash
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -175,13 +176,69 @@ func TestCancelActiveTask(t *testing.T) {
 		}
 		d.until("the task is in retry", func() bool { q := d.m.queue("default"); return q != nil && q.Retry == 1 })
 		d.keys("6")
-		d.see("1 error group · 1 failed task", "context canceled")
+		d.see("1 kind of errors · 1 failed task", "context canceled")
 		d.keys("enter")
-		d.see("Errors › report:build", "retry")
+		d.see("Errors › ", "Types: report:build 1", "retry")
 		d.keys("enter")
 		d.see("Last error", "context canceled", "Retried       1 of 3")
 		d.keys("esc esc")
-		d.see("1 error group")
+		d.see("1 kind of errors")
+	})
+}
+
+// R, A and D change the tasks of a kind of error in all queues, of all types.
+func TestChangeTasksOfAnError(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, r asynq.RedisClientOpt) {
+		client, insp := tools(t, r)
+		for _, queue := range []string{"default", "low"} {
+			var all []*asynq.TaskRecord
+			for n, state := range []asynq.TaskState{asynq.TaskStateRetry, asynq.TaskStateRetry, asynq.TaskStateArchived, asynq.TaskStateRetry} {
+				record := &asynq.TaskRecord{
+					ID: fmt.Sprint(queue, n), Type: []string{"mail", "image"}[n%2], State: state, LastErr: fmt.Sprintf("user %d is gone", n),
+					LastFailedAt: time.Now(), At: time.Now().Add(time.Hour), MaxRetry: 5,
+				}
+				if n == 3 {
+					record.LastErr = "no such order"
+				}
+				all = append(all, record)
+			}
+			if errs, err := insp.ImportTasks(t.Context(), queue, asynq.ImportOptions{IdempotencyKey: queue}, all); errors.Join(append(errs, err)...) != nil {
+				t.Fatal(errs, err)
+			}
+		}
+		d := drive(t, quick(client, insp))
+		sizes := func() string {
+			low, other := d.m.queue("low"), d.m.queue("default")
+			if low == nil || other == nil {
+				return ""
+			}
+			return fmt.Sprint(low.Pending, low.Retry, low.Archived, other.Pending, other.Retry, other.Archived)
+		}
+		d.keys("6")
+		d.see("2 kinds of errors · 8 failed tasks", "user # is gone", "mail +1", "R A D all")
+		d.keys("D")
+		d.see("Delete all 6 failed tasks of all queues", "user # is gone", "This cannot be undone.")
+		d.keys("n A")
+		d.see("Archive all 4 retry tasks of all queues")
+		d.keys("y")
+		d.see("archived 4 tasks with this error")
+		d.until("the tasks are archived", func() bool { return sizes() == "0 1 3 0 1 3" })
+		d.keys("enter")
+		d.see("Types: mail 4, image 2", "6 tasks, 6 archived")
+		d.keys("A")
+		d.see("all tasks with this error are archived")
+		d.keys("R")
+		d.see("Run all 6 failed tasks of all queues")
+		d.keys("y")
+		d.see("moved to pending: 6 tasks with this error")
+		d.until("the tasks are pending", func() bool { return sizes() == "3 1 0 3 1 0" })
+		d.see("No failed task has this error anymore.")
+		d.keys("esc")
+		d.see("1 kind of errors · 2 failed tasks")
+		d.keys("D y")
+		d.see("deleted 2 tasks with this error")
+		d.until("the other tasks are deleted", func() bool { return sizes() == "3 0 0 3 0 0" })
 	})
 }
 

@@ -114,7 +114,7 @@ func (f fetcher) memory(rows []queueRow) {
 	wg.Wait()
 }
 
-// body fetches the data of a page. known caches the error groups.
+// body fetches the data of a page. known caches the errors.
 func (f fetcher) body(q query, b *base, known **errorGroups) (body, error) {
 	switch q.view {
 	case viewTasks:

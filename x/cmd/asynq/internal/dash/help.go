@@ -29,6 +29,8 @@ func (m *model) hints() []hint {
 		all = append(all, hint{"←→", "state"})
 		all = append(all, m.allHints()...)
 		all = append(all, hint{"[ ]", "queue"})
+	case viewErrors, viewError:
+		all = append(all, m.allHints()...)
 	}
 	if !m.readOnly && (p.view == viewQueues || p.view == viewTasks || p.view == viewTask || p.view == viewGroups) {
 		all = append(all, hint{"e", "enqueue"})

@@ -27,7 +27,7 @@ type page struct {
 	queue string
 	state asynq.TaskState
 	group string
-	// id is the ID of the task or the scheduler entry, or the key of the error group.
+	// id is the ID of the task or the scheduler entry, or of the kind of error.
 	id string
 	// number is the page number in a list of tasks, starting at 0.
 	number int

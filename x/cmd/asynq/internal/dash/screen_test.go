@@ -10,6 +10,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/failures"
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/exp/teatest/v2"
 )
@@ -120,13 +121,12 @@ func stageTask() *asynq.TaskInfo {
 }
 
 func stageFaults() *errorGroups {
-	groups := make(map[string]*errorGroup)
-	found := &errorGroups{at: noon, tasks: 27 + 2, partial: true}
+	tally := failures.NewTally(errorSamples)
 	for _, t := range stageTasks(asynq.TaskStateRetry) {
-		add(groups, t)
+		tally.Add(t)
 	}
-	add(groups, stageTask())
-	return found.with(groups)
+	tally.Add(stageTask())
+	return &errorGroups{at: noon, tasks: 27 + 2, partial: true, kinds: tally.Kinds()}
 }
 
 var screens = map[string]func(m *model) *model{
@@ -179,7 +179,7 @@ var screens = map[string]func(m *model) *model{
 	"errors": func(m *model) *model { return m.on(page{view: viewErrors}, body{errors: stageFaults()}) },
 	"error": func(m *model) *model {
 		f := stageFaults()
-		return m.on(page{view: viewError, id: f.groups[0].key()}, body{errors: f})
+		return m.on(page{view: viewError, id: f.kinds[0].ID}, body{errors: f})
 	},
 	"help": func(m *model) *model {
 		m.on(page{view: viewQueues}, body{}).Update(keyNamed("?"))

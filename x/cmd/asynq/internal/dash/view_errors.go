@@ -7,9 +7,10 @@ import (
 	"strings"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/failures"
 )
 
-// listErrors shows the error groups, most frequent first.
+// listErrors shows the kinds of errors, most frequent first.
 func (m *model) listErrors() listing {
 	l := listing{crumb: m.theme.paint(strongTone, "Errors"), empty: "Loading …"}
 	b, ok, err := m.body()
@@ -22,36 +23,50 @@ func (m *model) listErrors() listing {
 	if b.errors == nil {
 		return l
 	}
-	l.info = fmt.Sprintf("%s · %s", plural(len(b.errors.groups), "error group"), plural(b.errors.tasks, "failed task"))
+	scanned := plural(b.errors.tasks, "failed task")
 	if b.errors.partial {
-		l.info = fmt.Sprintf("%s · sampled %s", plural(len(b.errors.groups), "error group"), plural(b.errors.tasks, "failed task"))
+		scanned = "sampled " + scanned
 	}
+	l.info = fmt.Sprintf("%s of errors · %s", plural(len(b.errors.kinds), "kind"), scanned)
 	l.cols = []column{
 		{title: "TASKS", right: true}, {title: "", rank: 3}, {title: "TYPE", minWidth: 12, maxWidth: 36, shrink: 1}, {title: "ARCHIVED", right: true, rank: 2},
 		{title: "LAST SEEN", right: true, rank: 1}, {title: "QUEUES", rank: 4, minWidth: 8, maxWidth: 24}, {title: "ERROR", minWidth: 30},
 	}
 	most := 1
-	for _, g := range b.errors.groups {
-		most = max(most, g.count)
+	for _, k := range b.errors.kinds {
+		most = max(most, k.Count)
 	}
 	now := m.now()
-	for _, g := range b.errors.groups {
+	for _, k := range b.errors.kinds {
 		l.rows = append(l.rows, row{
-			key: g.key(), ref: ref{kind: refError, id: g.key()}, more: g.newest.LastErr,
+			key: k.ID, ref: ref{kind: refError, id: k.ID}, more: k.Example().LastErr,
 			cells: []cell{
-				count0(g.count, strongTone), toned(bar(g.count, most, 8), badTone), toned(cleanLine(g.typename), strongTone), count0(g.archived, badTone),
-				text(ago(g.newest.LastFailedAt, now)), toned(queuesOf(g), dimTone), toned(cleanLine(g.fingerprint), badTone),
+				count0(k.Count, strongTone), toned(bar(k.Count, most, 8), badTone), toned(typesOf(k), strongTone), count0(k.Archived, badTone),
+				text(ago(k.Last, now)), toned(queuesOf(k), dimTone), toned(cleanLine(k.Text), badTone),
 			},
 		})
 	}
 	return l
 }
 
-func queuesOf(g *errorGroup) string {
-	return cleanLine(strings.Join(slices.Sorted(maps.Keys(g.queues)), " "))
+// typesOf names the most frequent task type and counts the others.
+func typesOf(k *failures.Kind) string {
+	text := cleanLine(failures.Top(k.Types)[0].Name)
+	if more := len(k.Types) - 1; more > 0 {
+		text += fmt.Sprintf(" +%d", more)
+	}
+	return text
 }
 
-// showError shows an error in full, and the tasks that failed with similar errors.
+func queuesOf(k *failures.Kind) string {
+	return cleanLine(strings.Join(slices.Sorted(maps.Keys(k.Queues)), " "))
+}
+
+// namedTypes is the maximum number of task types above the tasks with an error.
+const namedTypes = 8
+
+// showError shows an error in full, its task types, and the tasks that failed with errors of this
+// kind.
 func (m *model) showError() listing {
 	p := m.page()
 	l := listing{crumb: m.theme.paint(dimTone, "Errors › "), empty: "Loading …"}
@@ -59,25 +74,20 @@ func (m *model) showError() listing {
 	if err != nil {
 		l.empty = cleanLine(err.Error())
 	}
-	var g *errorGroup
-	if b.errors != nil {
-		if i := slices.IndexFunc(b.errors.groups, func(g *errorGroup) bool { return g.key() == p.id }); i >= 0 {
-			g = b.errors.groups[i]
-		}
-	}
-	if g == nil {
+	k := b.errors.kind(p.id)
+	if k == nil {
 		if ok && err == nil {
 			l.empty = "No failed task has this error anymore."
 		}
 		return l
 	}
-	l.crumb += m.theme.paint(strongTone, cleanLine(g.typename))
-	l.info = fmt.Sprintf("%s, %s archived", plural(g.count, "task"), number(g.archived))
-	if g.count > len(g.samples) {
-		l.info += fmt.Sprintf("; %d listed", len(g.samples))
+	l.crumb += m.theme.paint(strongTone, p.id)
+	l.info = fmt.Sprintf("%s, %s archived", plural(k.Count, "task"), number(k.Archived))
+	if k.Count > len(k.Samples) {
+		l.info += fmt.Sprintf("; %d listed", len(k.Samples))
 	}
 	const lines = 5
-	shown := textLines(g.newest.LastErr, m.width-2)
+	shown := textLines(k.Example().LastErr, m.width-2)
 	if len(shown) > lines {
 		shown = append(shown[:lines-1], "…")
 	}
@@ -85,12 +95,26 @@ func (m *model) showError() listing {
 		l.head = append(l.head, " "+m.theme.paint(badTone, line))
 	}
 	l.head = append(l.head, "")
+	types := failures.Top(k.Types)
+	named := make([]string, 0, namedTypes)
+	for _, t := range types[:min(len(types), namedTypes)] {
+		named = append(named, fmt.Sprintf("%s %s", cleanLine(t.Name), number(t.Count)))
+	}
+	if more := len(types) - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("%d more", more))
+	}
+	for n, line := range textLines("Types: "+strings.Join(named, ", "), m.width-2) {
+		if n < lines {
+			l.head = append(l.head, " "+m.theme.paint(strongTone, line))
+		}
+	}
+	l.head = append(l.head, "")
 	l.cols = []column{
-		{title: "ID", minWidth: 9, maxWidth: 36, shrink: 2}, {title: "QUEUE", minWidth: 6, maxWidth: 24}, {title: "STATE"}, {title: "FAILED AGO", right: true},
-		{title: "RETRIED", right: true, rank: 2}, {title: "ERROR", minWidth: 20, rank: 1}, {title: "PAYLOAD", minWidth: 8, rank: 3, shrink: 1},
+		{title: "ID", minWidth: 9, maxWidth: 36, shrink: 2}, {title: "QUEUE", minWidth: 6, maxWidth: 24}, {title: "TYPE", minWidth: 8, maxWidth: 24, rank: 2}, {title: "STATE"},
+		{title: "FAILED AGO", right: true}, {title: "RETRIED", right: true, rank: 2}, {title: "ERROR", minWidth: 20, rank: 1}, {title: "PAYLOAD", minWidth: 8, rank: 3, shrink: 1},
 	}
 	now := m.now()
-	for _, t := range g.samples {
+	for _, t := range k.Samples {
 		l.rows = append(l.rows, errorRow(t, ago(t.LastFailedAt, now)))
 	}
 	return l
@@ -100,7 +124,7 @@ func errorRow(t *asynq.TaskInfo, failed string) row {
 	return row{
 		key: t.Queue + "\x00" + t.ID, ref: refOf(t),
 		cells: []cell{
-			text(cleanLine(t.ID)), text(cleanLine(t.Queue)), toned(t.State.String(), stateTone(t.State)), text(failed),
+			text(cleanLine(t.ID)), text(cleanLine(t.Queue)), text(cleanLine(t.Type)), toned(t.State.String(), stateTone(t.State)), text(failed),
 			text(fmt.Sprintf("%d/%d", t.Retried, t.MaxRetry)), toned(cleanLine(t.LastErr), badTone), preview(t.Payload),
 		},
 	}
