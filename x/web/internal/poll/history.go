@@ -187,6 +187,18 @@ func (h *history) query(queue string, metrics []Metric, span time.Duration) Seri
 	return s
 }
 
+// Since returns the points that start at a Unix time or later.
+func (s Series) Since(at int64) Series {
+	n, _ := slices.BinarySearch(s.Times, at)
+	s.Times = s.Times[n:]
+	values := make(map[Metric][]float64, len(s.Values))
+	for m, v := range s.Values {
+		values[m] = v[n:]
+	}
+	s.Values = values
+	return s
+}
+
 // MarshalJSON writes {"known", "step", "times": […], "values": {"pending": […], …}}.
 func (s Series) MarshalJSON() ([]byte, error) {
 	out := make([]byte, 0, 64+len(s.Times)*(11+8*len(s.Values)))

@@ -12,6 +12,7 @@ import (
 type Snapshot struct {
 	Seq      uint64        // 1 for the first poll of this process, then counting up
 	At       time.Time     // start of the poll, by the clock of this process
+	DataAt   time.Time     // start of the last successful poll; zero: there was none
 	Took     time.Duration // duration of the poll
 	Err      error         // Redis is unreachable; the other fields are then those of the last successful poll
 	Problems Problems      // parts of the poll that failed on their own; their data is from the last successful poll
@@ -43,6 +44,11 @@ type Queue struct {
 	Info *asynq.QueueInfo // nil if Err is not nil; MemoryUsage is up to about a minute older than the other fields
 	Err  error
 	Rate Rate
+
+	// Last is the state at LastAt, if the queue could be read before but not now. It is nil
+	// otherwise.
+	Last   *asynq.QueueInfo
+	LastAt time.Time
 
 	// Unhandled are types of waiting tasks that no running server of the queue handles, the most
 	// frequent first. They are up to about a minute old.

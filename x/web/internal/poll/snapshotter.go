@@ -101,6 +101,9 @@ func (l *snapshotter) snapshot(ctx context.Context) *Snapshot {
 	s.Problems.Redis = a.nodesErr
 	if a.queuesErr != nil && a.serversErr != nil && a.entriesErr != nil && a.nodesErr != nil {
 		s.Err = a.queuesErr
+		s.DataAt = l.last.DataAt
+	} else {
+		s.DataAt = began
 	}
 	l.takeUnhandled(began, a)
 	if a.queuesErr == nil {
@@ -282,6 +285,10 @@ func (l *snapshotter) takeQueues(results []asynq.QueueInfoResult) []Queue {
 			info := *r.Info
 			info.MemoryUsage = l.memory[r.Queue].bytes
 			q.Info = &info
+		} else if old, ok := l.last.Queue(r.Queue); ok {
+			if q.Last, q.LastAt = old.Last, old.LastAt; old.Info != nil {
+				q.Last, q.LastAt = old.Info, l.last.At
+			}
 		}
 		queues[n] = q
 	}

@@ -23,14 +23,18 @@ var static embed.FS
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// assets serves files whose URLs contain the hash of all files, so browsers may cache them forever.
-// Relative imports of a file have the same hash, which is computed when it is first needed.
+// assets serves the bundles and the other files. Their paths contain hashes of their contents, so
+// browsers may cache them forever.
 var assets = sync.OnceValue(func() *assetServer { return newAssetServer(static) })
 
 type assetServer struct {
-	files  fs.FS
-	hash   string
-	packed map[string]func() []byte // by name: the file compressed by gzip, computed once; nil if compression saves little
+	files map[string]*asset // by name
+}
+
+type asset struct {
+	content []byte
+	hash    string
+	packed  func() []byte // compressed by gzip, computed once; nil if compression saves little
 }
 
 func newAssetServer(files fs.FS) *assetServer {
@@ -38,18 +42,21 @@ func newAssetServer(files fs.FS) *assetServer {
 	if err != nil {
 		panic(err) // the directory is embedded
 	}
-	sum := sha256.New()
-	packed := map[string]func() []byte{}
+	a := &assetServer{files: map[string]*asset{}}
 	_ = fs.WalkDir(sub, ".", func(name string, d fs.DirEntry, err error) error { // reading embedded files cannot fail
-		if err == nil && !d.IsDir() {
-			content, _ := fs.ReadFile(sub, name)
-			sum.Write([]byte(name))
-			sum.Write(content)
-			packed[name] = sync.OnceValue(func() []byte { return pack(content) })
+		if err == nil && !d.IsDir() && !strings.HasPrefix(name, "css/") && !strings.HasPrefix(name, "js/") {
+			a.add(name, mustRead(sub, name))
 		}
 		return err
 	})
-	return &assetServer{files: sub, hash: hex.EncodeToString(sum.Sum(nil))[:12], packed: packed}
+	a.add(styleBundle, bundleStyles(sub, a.path))
+	a.add(scriptBundle, bundleScripts(sub))
+	return a
+}
+
+func (a *assetServer) add(name string, content []byte) {
+	sum := sha256.Sum256(content)
+	a.files[name] = &asset{content: content, hash: hex.EncodeToString(sum[:6]), packed: sync.OnceValue(func() []byte { return pack(content) })}
 }
 
 // pack compresses a file. It returns nil if that saves little, as for fonts.
@@ -64,8 +71,8 @@ func pack(content []byte) []byte {
 	return b.Bytes()
 }
 
-// path returns the path of a file below static/.
-func (a *assetServer) path(name string) string { return a.hash + "/" + name }
+// path returns the path of a file below static/. It panics if there is no such file.
+func (a *assetServer) path(name string) string { return a.files[name].hash + "/" + name }
 
 // types lists content types that the system's table may lack or override.
 var types = map[string]string{
@@ -75,22 +82,23 @@ var types = map[string]string{
 
 func (a *assetServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hash, name, _ := strings.Cut(r.URL.Path, "/")
-	content, err := fs.ReadFile(a.files, name)
-	if err != nil {
+	file := a.files[name]
+	if file == nil {
 		http.NotFound(w, r)
 		return
 	}
+	content := file.content
 	kind, ok := types[path.Ext(name)]
 	if !ok {
 		kind = mime.TypeByExtension(path.Ext(name))
 	}
 	w.Header().Set("Content-Type", kind)
-	if hash == a.hash {
+	if hash == file.hash {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	} else {
 		w.Header().Set("Cache-Control", "no-cache") // requested by a page of another version
 	}
-	if packed := a.packed[name](); packed != nil {
+	if packed := file.packed(); packed != nil {
 		w.Header().Add("Vary", "Accept-Encoding")
 		if encode.Accepts(r.Header) {
 			w.Header().Set("Content-Encoding", "gzip")

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,12 +56,12 @@ func TestAssets(t *testing.T) {
 		path, kind, cache string
 		status            int
 	}{
-		{assets().path("js/main.js"), "text/javascript; charset=utf-8", "public, max-age=31536000, immutable", http.StatusOK},
-		{assets().path("css/tokens.css"), "text/css; charset=utf-8", "public, max-age=31536000, immutable", http.StatusOK},
+		{assets().path("app.js"), "text/javascript; charset=utf-8", "public, max-age=31536000, immutable", http.StatusOK},
+		{assets().path("app.css"), "text/css; charset=utf-8", "public, max-age=31536000, immutable", http.StatusOK},
 		{assets().path("vendor/inter.woff2"), "font/woff2", "public, max-age=31536000, immutable", http.StatusOK},
 		{"0123456789ab/icon.svg", "image/svg+xml", "no-cache", http.StatusOK},
-		{assets().path("css"), "", "", http.StatusNotFound},
-		{assets().path("../templates/error.html"), "", "", http.StatusNotFound},
+		{assets().files["app.js"].hash + "/js/main.js", "", "", http.StatusNotFound}, // is in the bundle
+		{assets().files["app.js"].hash + "/../templates/error.html", "", "", http.StatusNotFound},
 		{"", "", "", http.StatusNotFound},
 	} {
 		w := httptest.NewRecorder()
@@ -90,12 +91,10 @@ func TestAssetsAreCompressed(t *testing.T) {
 		{"vendor/htmx.min.js", "", false},
 		{"vendor/htmx.min.js", "br, gzip;q=0", false},
 		{"vendor/inter.woff2", "gzip", false},
-		{"css/tokens.css", "gzip", true},
+		{"app.css", "gzip", true},
+		{"app.js", "gzip", true},
 	} {
-		want, err := static.ReadFile("static/" + c.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := assets().files[c.name].content
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.URL.Path = assets().path(c.name)
 		r.Header.Set("Accept-Encoding", c.accept)
@@ -122,5 +121,51 @@ func TestAssetsAreCompressed(t *testing.T) {
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s for %q is another file", c.name, c.accept)
 		}
+	}
+}
+
+// The bundles have all styles and modules: a new file that no list names would be missing.
+func TestBundles(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		dir, ext string
+		parts    []string
+	}{{"css", ".css", styleParts}, {"js", ".js", scriptParts}} {
+		files, err := fs.ReadDir(static, "static/"+c.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			name := strings.TrimSuffix(file.Name(), c.ext)
+			if !slices.Contains(c.parts, name) && !slices.Contains(c.parts, c.dir+"/"+name) {
+				t.Errorf("no bundle has %s/%s", c.dir, file.Name())
+			}
+		}
+	}
+	css, js := string(assets().files["app.css"].content), string(assets().files["app.js"].content)
+	if !strings.Contains(css, `url("../`+assets().path("vendor/inter.woff2")+`")`) || strings.Contains(css, `url("../vendor`) {
+		t.Error("the styles do not name the font by its hash")
+	}
+	for _, part := range []string{"var htmx=", "const { countTimes } = modules.times;", "return { follow };", "async function drawCharts() {"} {
+		if !strings.Contains(js, part) {
+			t.Errorf("the script has no %q", part)
+		}
+	}
+}
+
+// A page loads one style and one script, whose addresses change with their contents.
+func TestPagesLoadBundles(t *testing.T) {
+	s := newSite(t)
+	page := s.get("/")
+	var loaded []string
+	for _, n := range page.all("script") {
+		loaded = append(loaded, attr(n, "src"))
+	}
+	for _, n := range page.all("link", "rel", "stylesheet") {
+		loaded = append(loaded, attr(n, "href"))
+	}
+	want := []string{root + "/static/" + assets().path("app.js"), root + "/static/" + assets().path("app.css")}
+	if !slices.Equal(loaded, want) {
+		t.Errorf("%q, want %q", loaded, want)
 	}
 }

@@ -43,6 +43,7 @@ func (u *UI) funcs() template.FuncMap {
 		"bytes":   func(n any) string { return show.Bytes(integer(n)) },
 		"plural":  func(n any, noun ...string) string { return show.Plural(integer(n), noun[0], noun[1:]...) },
 		"span":    show.Duration,
+		"lasting": u.lasting,
 		"day":     show.Day,
 
 		"visible":     show.Visible,
@@ -78,6 +79,12 @@ func (u *UI) when(t time.Time) template.HTML {
 	t = t.UTC()
 	// The texts consist of digits, letters and spaces only.
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `" title="` + show.Time(t) + ` UTC">` + show.From(u.now(), t) + `</time>`)
+}
+
+// lasting returns the time since a moment. A script keeps it current.
+func (u *UI) lasting(since time.Time) template.HTML {
+	since = since.UTC()
+	return template.HTML(`<time datetime="` + since.Format(time.RFC3339) + `" data-since>` + show.Duration(max(u.now().Sub(since).Truncate(time.Second), time.Second)) + `</time>`)
 }
 
 // exactly returns an exact time in UTC, with the relative time as its tooltip. A script may convert

@@ -107,8 +107,13 @@ type pager struct {
 
 // pageOf returns the rows of the page that the parameter page selects.
 func pageOf[R any](u *UI, r *http.Request, rows []R, size int) ([]R, pager, error) {
+	return pageBy(u, r, "page", rows, size)
+}
+
+// pageBy returns the rows of the page that a parameter selects.
+func pageBy[R any](u *UI, r *http.Request, name string, rows []R, size int) ([]R, pager, error) {
 	page := 1
-	if text := r.URL.Query().Get("page"); text != "" {
+	if text := r.URL.Query().Get(name); text != "" {
 		var err error
 		if page, err = strconv.Atoi(text); err != nil || page < 1 || page > 1_000_000 {
 			return nil, pager{}, invalid("Invalid page %q: pages are numbered from 1.", text)
@@ -118,10 +123,10 @@ func pageOf[R any](u *UI, r *http.Request, rows []R, size int) ([]R, pager, erro
 	to := min(from+size, len(rows))
 	p := pager{From: from + 1, To: to, Of: len(rows)}
 	if from > 0 {
-		p.Previous = u.with(r, "page", strconv.Itoa(from/size))
+		p.Previous = u.with(r, name, strconv.Itoa(from/size))
 	}
 	if to < len(rows) {
-		p.Next = u.with(r, "page", strconv.Itoa(from/size+2))
+		p.Next = u.with(r, name, strconv.Itoa(from/size+2))
 	}
 	return rows[from:to], p, nil
 }

@@ -68,7 +68,7 @@ func (u *UI) overview(r *http.Request) (*view, error) {
 
 // busyness is the default order of queues: those that could not be read first, then the busiest.
 func busyness(r queueRow) float64 {
-	if r.Info == nil {
+	if r.Error != "" {
 		return 1e18
 	}
 	return float64(r.Info.Size-r.Info.Completed) + r.Rate.Processed

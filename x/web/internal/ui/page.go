@@ -110,14 +110,27 @@ func (u *UI) render(w http.ResponseWriter, r *http.Request, v *view) {
 	if p.Settings.Times != "relative" {
 		pages = u.exact
 	}
-	if err := pages.execute(&b, v.Template, p); err != nil {
+	layout := "layout"
+	version, live := r.Header[liveHeader]
+	if live {
+		layout = "live"
+	}
+	if err := pages.execute(&b, v.Template, layout, p); err != nil {
 		u.Logger.ErrorContext(r.Context(), "web: render page", "page", v.Template, "error", err)
 		http.Error(w, "This page could not be rendered. See the server's log.", http.StatusInternalServerError)
 		return
 	}
+	text := b.Bytes()
+	if r.Method == http.MethodGet && !v.Still {
+		var changed bool
+		if text, changed = u.contents.deliver(text, strings.Join(version, "")); !changed {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(cmp.Or(v.Status, http.StatusOK))
-	_, _ = w.Write(b.Bytes()) // fails only if the client has disconnected
+	_, _ = w.Write(text) // fails only if the client has disconnected
 }
 
 // self returns the URL for reloading a page: its GET, without parameters that cause changes.
@@ -232,10 +245,10 @@ func (u *UI) to(w http.ResponseWriter, r *http.Request, path string, pairs ...an
 // templates are the parsed pages by name.
 type templates map[string]*template.Template
 
-func (t templates) execute(b *bytes.Buffer, name string, p *page) error {
+func (t templates) execute(b *bytes.Buffer, name, layout string, p *page) error {
 	page, ok := t[name]
 	if !ok {
 		return fmt.Errorf("unknown template %s", name)
 	}
-	return page.ExecuteTemplate(b, "layout", p)
+	return page.ExecuteTemplate(b, layout, p)
 }

@@ -56,7 +56,7 @@ func (u *UI) fillQueue(r *http.Request, body *queueBody) error {
 	inspector, cancel := u.inspector(r)
 	defer cancel()
 	days, err := inspector.History(body.Row.Name, 30)
-	if err != nil {
+	if err != nil && body.Row.LastAt.IsZero() {
 		return err
 	}
 	for len(days) > 7 && days[len(days)-1].Processed == 0 { // days before the first task

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
@@ -20,6 +21,7 @@ type queueRow struct {
 	Info   *asynq.QueueInfo
 	Counts []count
 	Rate   poll.Rate
+	LastAt time.Time // the time of Info, if the queue cannot be read now; zero otherwise
 }
 
 func rowOf(q poll.Queue) queueRow {
@@ -27,11 +29,14 @@ func rowOf(q poll.Queue) queueRow {
 	switch {
 	case q.Err != nil:
 		row.Error = sentence("Could not read the queue: " + show.Cause(q.Err))
+		if q.Last != nil {
+			row.Info, row.LastAt = q.Last, q.LastAt
+		}
 	case q.Info == nil:
 		row.Error = "No data yet."
-	default:
-		row.Paused = q.Info.Paused
-		row.Counts = counts(q.Info)
+	}
+	if row.Info != nil {
+		row.Paused, row.Counts = row.Info.Paused, counts(row.Info)
 	}
 	return row
 }

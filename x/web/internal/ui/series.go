@@ -3,6 +3,7 @@ package ui
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -10,7 +11,8 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 )
 
-// series returns the history of metrics for the charts.
+// series returns the history of metrics for the charts: all points, or those since a time that the
+// page has the points before.
 func (u *UI) series(w http.ResponseWriter, r *http.Request) {
 	if !u.Gate.Allow(w, r, u.viewAction(r)) {
 		return
@@ -33,6 +35,15 @@ func (u *UI) series(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	history := u.Poller.History(q.Get("queue"), metrics, span)
+	if text := q.Get("since"); text != "" {
+		since, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			access.Problem(w, r, http.StatusBadRequest, "Invalid time", "since: not a Unix time: "+text)
+			return
+		}
+		history = history.Since(since)
+	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(u.Poller.History(q.Get("queue"), metrics, span)) // fails only if the client has disconnected
+	_ = json.NewEncoder(w).Encode(history) // fails only if the client has disconnected
 }

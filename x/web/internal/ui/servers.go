@@ -15,36 +15,39 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 )
 
-// mostRunning is the maximum number of running tasks on the page: the longest-running ones.
-const mostRunning = 200
+// mostServers and mostRunning are the servers and the active tasks per page.
+const (
+	mostServers = 50
+	mostRunning = 200
+)
 
 type serversBody struct {
 	Find, Server     string // the filter, and the selected server
 	Unknown          string // why the list is not current
 	Verdicts         []poll.Verdict
 	Rows             []serverRow
-	Active           int // active servers
-	Workers          int // polling workers
-	Busy, Slots, All int // All: servers regardless of the filter
+	Pages            pager // of Rows
+	Active           int   // active servers
+	Workers          int   // polling workers
+	Busy, Slots, All int   // All: servers regardless of the filter
 	Running          []runningTask
-	RunningCount     int
+	RunningPages     pager // of Running
 	Queues           []servedQueue
 }
 
 // serverRow is a server in the table.
 type serverRow struct {
-	ID, Name   string
-	Worker     bool      // it polls for tasks
-	LastPoll   time.Time // only for a worker
-	Status     string
-	Started    time.Time
-	Busy       int
-	Slots      int
-	Strict     bool
-	Queues     []weight
-	Longest    *asynq.WorkerInfo // its longest-running task; nil if it has none
-	RunningFor time.Duration     // the age of Longest
-	Handles    string            // the patterns of the types that it handles; empty if unknown
+	ID, Name string
+	Worker   bool      // it polls for tasks
+	LastPoll time.Time // only for a worker
+	Status   string
+	Started  time.Time
+	Busy     int
+	Slots    int
+	Strict   bool
+	Queues   []weight
+	Longest  *asynq.WorkerInfo // its longest-running task; nil if it has none
+	Handles  string            // the patterns of the types that it handles; empty if unknown
 }
 
 // weight is a queue of a server with its priority, and the resulting percentage of the server's
@@ -83,25 +86,25 @@ func (u *UI) servers(r *http.Request) (*view, error) {
 	if s.Err != nil || s.Problems.Servers != nil {
 		body.Unknown = "Could not list servers. Showing the last known state, from " + s.At.UTC().Format("15:04:05") + " UTC or before."
 	}
+	type active struct {
+		*asynq.WorkerInfo
+		server *asynq.ServerInfo
+		name   string
+	}
+	var running []active
 	for _, server := range s.Servers {
 		row := serverRowOf(server)
-		if row.Longest != nil {
-			row.RunningFor = max(s.At.Sub(row.Longest.Started), 0)
-		}
 		found := matches(body.Find, row.Name, row.ID, row.Status, strings.Join(slices.Collect(maps.Keys(server.Queues)), "\n"))
 		if body.Server != "" && body.Server != server.ID {
 			continue
 		}
-		n := len(body.Running)
+		n := len(running)
 		for _, w := range server.ActiveWorkers {
 			if found || matches(body.Find, w.TaskID, w.TaskType, w.Queue) {
-				body.Running = append(body.Running, runningTask{
-					ID: w.TaskID, Type: w.TaskType, Queue: w.Queue, Server: row.Name, ServerID: server.ID, Started: w.Started, Deadline: w.Deadline,
-					Payload: u.excerpt(w.Queue, w.TaskType, w.TaskPayload), Late: !w.Deadline.IsZero() && w.Deadline.Before(u.now()),
-				})
+				running = append(running, active{w, server, row.Name})
 			}
 		}
-		if !found && len(body.Running) == n {
+		if !found && len(running) == n {
 			continue
 		}
 		body.Rows = append(body.Rows, row)
@@ -115,9 +118,22 @@ func (u *UI) servers(r *http.Request) (*view, error) {
 			body.Slots += row.Slots
 		}
 	}
-	slices.SortFunc(body.Running, func(a, b runningTask) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID)) })
-	body.RunningCount = len(body.Running)
-	body.Running = body.Running[:min(len(body.Running), mostRunning)]
+	slices.SortFunc(running, func(a, b active) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.TaskID, b.TaskID), cmp.Compare(a.Queue, b.Queue))
+	})
+	var err error
+	if body.Rows, body.Pages, err = pageOf(u, r, body.Rows, mostServers); err != nil {
+		return nil, err
+	}
+	if running, body.RunningPages, err = pageBy(u, r, "tasks", running, mostRunning); err != nil {
+		return nil, err
+	}
+	for _, w := range running {
+		body.Running = append(body.Running, runningTask{
+			ID: w.TaskID, Type: w.TaskType, Queue: w.Queue, Server: w.name, ServerID: w.server.ID, Started: w.Started, Deadline: w.Deadline,
+			Payload: u.excerpt(w.Queue, w.TaskType, w.TaskPayload), Late: !w.Deadline.IsZero() && w.Deadline.Before(u.now()),
+		})
+	}
 	body.Queues = servedQueues(s, body.Find)
 	return &view{Template: "servers", Title: "Servers", Nav: "/servers", Body: body}, nil
 }

@@ -72,12 +72,13 @@ type UI struct {
 	templates templates // with relative times
 	exact     templates // with exact times
 	details   detailsShown
+	contents  *contents
 	now       func() time.Time
 }
 
 // New returns the pages.
 func New(cfg Config) *UI {
-	u := &UI{Config: cfg, mux: http.NewServeMux(), now: time.Now}
+	u := &UI{Config: cfg, mux: http.NewServeMux(), contents: newContents(), now: time.Now}
 	u.templates, u.exact = u.parse(u.when), u.parse(u.exactly)
 	u.route()
 	return u

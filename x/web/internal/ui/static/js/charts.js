@@ -1,12 +1,12 @@
 // Draws the charts with uPlot, replacing the lines that the server drew.
 
-import uPlot from "../vendor/uplot.js";
-
 const inks = {
   processed: "--active", failed: "--archived", pending: "--pending", retry: "--retry", active: "--active",
   latency: "--scheduled", archived: "--archived", scheduled: "--scheduled", busy: "--active", redis_memory: "--scheduled", redis_ops: "--pending",
 };
 const charts = new Map(); // by figure
+const sources = new Map(); // by URL: the points of all charts with the same queue and time range
+let uPlot; // loaded by pages with charts
 
 // steps lists the allowed distances of ticks by unit. Counts have no fractions, and minutes have 60
 // seconds.
@@ -18,11 +18,14 @@ const steps = {
   B: Array.from({ length: 50 }, (_, n) => 2 ** n),
 };
 
-export function drawCharts() {
-  const figures = document.querySelectorAll("figure[data-chart]");
+export async function drawCharts() {
+  const figures = [...document.querySelectorAll("figure[data-chart]")];
   if (figures.length === 0) return;
+  const library = import(document.body.dataset.plot);
+  await load(figures);
+  ({ default: uPlot } = await library);
   for (const figure of figures) draw(figure);
-  document.body.addEventListener("snapshot", () => charts.forEach((chart, figure) => refresh(figure, chart)));
+  document.body.addEventListener("snapshot", refresh);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw());
   new ResizeObserver(() => charts.forEach((chart, figure) => chart.plot.setSize(size(figure)))).observe(document.getElementById("main"));
 }
@@ -35,8 +38,8 @@ function redraw() {
   }
 }
 
-async function draw(figure) {
-  const data = await load(figure);
+function draw(figure) {
+  const data = points(figure);
   if (!data) return;
   const box = figure.querySelector(".plot");
   box.replaceChildren();
@@ -71,21 +74,55 @@ async function draw(figure) {
   showValues(plot, values, figure.dataset.unit);
 }
 
-async function refresh(figure, chart) {
-  if (!figure.isConnected) return charts.delete(figure);
-  const data = await load(figure);
-  if (data) chart.plot.setData(data);
+async function refresh() {
+  for (const figure of [...charts.keys()]) if (!figure.isConnected) charts.delete(figure);
+  await load([...charts.keys()]);
+  for (const [figure, chart] of charts) {
+    const data = points(figure);
+    if (data) chart.plot.setData(data);
+  }
 }
 
-async function load(figure) {
-  try {
-    const response = await fetch(figure.dataset.chart, { headers: { Accept: "application/json" } });
-    if (!response.ok) return undefined;
-    const series = await response.json();
-    return known([series.times, ...figure.dataset.names.split(",").map((name) => series.values[name])]);
-  } catch {
-    return undefined; // retried at the next snapshot
+// sourceOf returns the URL of the points of a chart, without its metrics.
+function sourceOf(figure) {
+  const url = new URL(figure.dataset.chart, location);
+  url.searchParams.delete("metrics");
+  return url.href;
+}
+
+// load requests the points of charts: all of them first, and later those since the last one, which
+// may have changed.
+async function load(figures) {
+  for (const [key, shown] of Map.groupBy(figures, sourceOf)) {
+    const names = [...new Set(shown.flatMap((figure) => figure.dataset.names.split(",")))];
+    const old = sources.get(key);
+    const since = old?.times.at(-1);
+    const url = new URL(key);
+    url.searchParams.set("metrics", names.join(","));
+    if (since !== undefined) url.searchParams.set("since", since);
+    try {
+      const response = await fetch(url, { headers: { Accept: "application/json" } });
+      if (!response.ok) continue;
+      sources.set(key, joined(old, await response.json(), names));
+    } catch {
+      continue; // retried at the next snapshot
+    }
   }
+}
+
+// joined appends new points, and drops as many old ones.
+function joined(old, fresh, names) {
+  if (!old || fresh.times.length === 0) return old ?? fresh;
+  const keep = old.times.filter((time) => time < fresh.times[0]).length;
+  const from = Math.max(0, keep + fresh.times.length - old.times.length);
+  const join = (was, now) => [...was.slice(from, keep), ...now];
+  return { times: join(old.times, fresh.times), values: Object.fromEntries(names.map((name) => [name, join(old.values[name], fresh.values[name])])) };
+}
+
+// points returns the points of a chart: the times, and the values of each metric.
+function points(figure) {
+  const source = sources.get(sourceOf(figure));
+  return source && known([source.times, ...figure.dataset.names.split(",").map((name) => source.values[name])]);
 }
 
 // known drops the times before the first value, so that a short history fills the chart. It keeps

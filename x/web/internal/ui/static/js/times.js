@@ -20,6 +20,11 @@ function count() {
   const kind = document.documentElement.dataset.times;
   for (const time of document.querySelectorAll("time[datetime]")) {
     const moment = Date.parse(time.dateTime);
+    if (time.dataset.since !== undefined) {
+      const age = span(Math.max(1, Math.trunc((now - moment) / 1000)));
+      if (time.textContent !== age) time.textContent = age;
+      continue;
+    }
     const away = from(Math.trunc((moment - now) / 1000));
     const text = kind === "utc" ? "" : kind === "local" ? exact(new Date(moment)) : away;
     if (text && time.firstChild?.nodeValue !== text) time.textContent = text;
