@@ -19,6 +19,8 @@ type Queue struct {
 	Paused                  bool       `json:"paused"`
 	Size                    int        `json:"size" doc:"The number of tasks in all states."`
 	Tasks                   Counts     `json:"tasks" doc:"The number of tasks by state."`
+	ArchiveMaxTasks         int        `json:"archive_max_tasks" doc:"The maximum number of archived tasks; older ones are deleted."`
+	ArchiveMaxAgeSeconds    float64    `json:"archive_max_age_seconds" doc:"The time after which archived tasks are deleted."`
 	Groups                  int        `json:"groups"`
 	MemoryBytes             int64      `json:"memory_bytes" doc:"An estimate. 0: unknown."`
 	LatencySeconds          float64    `json:"latency_seconds" doc:"The age of the oldest pending task."`
@@ -82,6 +84,7 @@ func newQueue(name string, info *asynq.QueueInfo, err error) *Queue {
 		q.Tasks = Counts{
 			info.Scheduled, info.Aggregating, info.Pending, info.Active, info.Retry, info.Archived, info.Completed,
 		}
+		q.ArchiveMaxTasks, q.ArchiveMaxAgeSeconds = info.Archive.MaxTasks, info.Archive.MaxAge.Seconds()
 		q.LatencySeconds, q.LeaseOverdueSeconds = info.Latency.Seconds(), info.LeaseOverdue.Seconds()
 		q.ScheduledOverdueSeconds, q.RetryOverdueSeconds = info.ScheduledOverdue.Seconds(), info.RetryOverdue.Seconds()
 		q.ProcessedToday, q.FailedToday = info.Processed, info.Failed

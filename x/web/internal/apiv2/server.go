@@ -24,6 +24,7 @@ type Server struct {
 	StartedAt      *time.Time     `json:"started_at"`
 	Worker         string         `json:"worker" doc:"The name of a worker that polls for tasks, such as a worker of the queue service. Empty for a server."`
 	LastPollAt     *time.Time     `json:"last_poll_at" doc:"The time of the last poll of the worker. null for a server."`
+	Patterns       *[]string      `json:"patterns" doc:"The patterns of the types that it handles. null: unknown."`
 }
 
 // ServerList is the running servers and the polling workers, oldest first.
@@ -82,9 +83,13 @@ func (c *call) listServers() (any, error) {
 		if queues == nil {
 			queues = map[string]int{}
 		}
+		var patterns *[]string
+		if s.Patterns != nil {
+			patterns = &s.Patterns
+		}
 		out.Items = append(out.Items, &Server{
 			s.ID, s.Host, s.PID, s.Concurrency, len(s.ActiveWorkers), queues, s.StrictPriority, s.Status, timeOf(s.Started), s.Worker,
-			timeOf(s.LastPoll),
+			timeOf(s.LastPoll), patterns,
 		})
 	}
 	return out, nil

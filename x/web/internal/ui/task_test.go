@@ -303,6 +303,26 @@ func TestEditPayload(t *testing.T) {
 	}
 }
 
+// The timeline says when a task with ExpiresIn expires.
+func TestTaskShowsItsExpiry(t *testing.T) {
+	s := newSite(t)
+	s.enqueue(asynq.NewTask("a", nil), asynq.TaskID("limited"), asynq.ExpiresIn(time.Hour))
+	s.enqueue(asynq.NewTask("a", nil), asynq.TaskID("unlimited"))
+	limited, err := s.inspector.GetTaskInfo("default", "limited")
+	if err != nil {
+		t.Fatal(err)
+	}
+	timeline := func(id string) string {
+		return s.get("/task", "queue", "default", "id", id).text("section", "aria-labelledby", "times")
+	}
+	if got, at := timeline("limited"), limited.ExpiresAt.UTC().Format(time.DateTime); !strings.Contains(got, "Expires") || !strings.Contains(got, at) {
+		t.Errorf("the timeline is %q, want that the task expires at %s", got, at)
+	}
+	if got := timeline("unlimited"); strings.Contains(got, "Expires") {
+		t.Errorf("without ExpiresIn, the timeline is %q", got)
+	}
+}
+
 func TestTaskShowsFailedAttempts(t *testing.T) {
 	s := newSite(t)
 	dead := archivedTask("a", "the last")

@@ -50,6 +50,9 @@ type queueRow struct {
 	Paused         bool      `json:"paused"`
 	Timestamp      time.Time `json:"timestamp"`
 	Servers        *int      `json:"servers"` // that process the queue; nil: unknown
+
+	ArchiveMaxTasks      int   `json:"archive_max_tasks"` // limits of the archive
+	ArchiveMaxAgeSeconds int64 `json:"archive_max_age_seconds"`
 }
 
 func newQueueRow(q *asynq.QueueInfo) *queueRow {
@@ -65,6 +68,7 @@ func newQueueRow(q *asynq.QueueInfo) *queueRow {
 		Processed: q.Processed, Succeeded: q.Processed - q.Failed, Failed: q.Failed,
 		ProcessedTotal: q.ProcessedTotal, FailedTotal: q.FailedTotal,
 		Paused: q.Paused, Timestamp: q.Timestamp,
+		ArchiveMaxTasks: q.Archive.MaxTasks, ArchiveMaxAgeSeconds: int64(q.Archive.MaxAge / time.Second),
 	}
 }
 
@@ -74,6 +78,16 @@ func (q *queueRow) setServers(serving map[string]int) {
 		n := serving[q.Queue]
 		q.Servers = &n
 	}
+}
+
+// archiveLimits describes the limits of the archive.
+func (q *queueRow) archiveLimits() string {
+	age := time.Duration(q.ArchiveMaxAgeSeconds) * time.Second
+	text := age.String()
+	if day := 24 * time.Hour; age%day == 0 {
+		text = fmt.Sprintf("%d days", age/day)
+	}
+	return fmt.Sprintf("%d tasks, %s", q.ArchiveMaxTasks, text)
 }
 
 func displayLatency(d time.Duration) string { return d.Round(10 * time.Millisecond).String() }

@@ -70,6 +70,7 @@ func queueBlocks(w io.Writer, o out.Options, rows iter.Seq2[*queueRow, error]) e
 			{Name: "Retry", Value: q.Retry},
 			{Name: "Archived", Value: q.Archived},
 			{Name: "Completed", Value: q.Completed},
+			{Name: "Archive limits", Value: q.archiveLimits()},
 			{},
 			{Name: "Processed today", Value: q.Processed},
 			{Name: "Failed today", Value: q.Failed},

@@ -30,7 +30,7 @@ type serverRow struct {
 	Workers        []workerRow    `json:"active_workers"`
 	Worker         string         `json:"worker,omitempty"`   // name of a worker that polls the queue service; empty for a server
 	LastPoll       time.Time      `json:"last_poll,omitzero"` // of a worker
-	Patterns       []string       `json:"patterns,omitempty"` // of the types that it handles; absent if unknown
+	Patterns       []string       `json:"patterns,omitzero"`  // of the types that it handles; absent if unknown
 }
 
 // workerRow is an active task of a server.

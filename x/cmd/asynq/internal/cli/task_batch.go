@@ -36,6 +36,7 @@ type batchLine struct {
 	ProcessIn     *length           `json:"process_in"`
 	Retention     *length           `json:"retention"`
 	Group         *string           `json:"group"`
+	batchModes
 }
 
 // length is a duration: "1h30m", or a number of seconds.
@@ -138,6 +139,11 @@ func (l *batchLine) task(typename string, flags []asynq.Option) (*asynq.Task, er
 	if l.ProcessAt != nil {
 		opts = append(opts, asynq.ProcessAt(time.Time(*l.ProcessAt)))
 	}
+	modes, err := l.modes(l.Unique)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, modes...)
 	for name, value := range l.Headers {
 		opts = append(opts, asynq.Header(name, value))
 	}
@@ -151,6 +157,8 @@ type batchRow struct {
 	Queue string `json:"queue"`
 	State string `json:"state"`
 	Error string `json:"error"`
+
+	Repeated bool `json:"repeated"` // an earlier call has created the task
 }
 
 var batchColumns = []out.Column[*batchRow]{
@@ -270,7 +278,8 @@ func (b *batch) flush(ctx context.Context) error {
 			case r.Err != nil:
 				row.Error = message(r.Err)
 			default:
-				row.ID, row.Queue, row.State = r.TaskInfo.ID, r.TaskInfo.Queue, r.TaskInfo.State.String()
+				task := newTaskRow(r.TaskInfo)
+				row.ID, row.Queue, row.State, row.Repeated = task.ID, task.Queue, task.State, r.TaskInfo.IsRepeated
 			}
 			next++
 		}

@@ -21,9 +21,10 @@ func newTaskEnqueue(a *app) *cobra.Command {
 
 With --batch, the command reads tasks from a file, or from standard input (-): one JSON object per line
 with the fields type, payload (any JSON; a string is used as the raw payload), payload_base64, headers,
-queue, id, max_retry, timeout, deadline, unique, process_at, process_in, retention and group. The flags
-set the defaults of missing fields. The command prints a result per line; if a line fails, the exit
-code is 1.
+queue, id, max_retry, timeout, deadline, unique, process_at, process_in, retention, group,
+idempotency_key, idempotency_ttl, unique_key, on_duplicate, debounce (key, quiet, max_wait), throttle
+(key, window) and expires_in. The flags set the defaults of missing fields. The command prints a result
+per line; if a line fails, the exit code is 1.
 
 With --dry-run, the command validates the lines without enqueueing them. It does not check for
 conflicts of task IDs or uniqueness locks.`,

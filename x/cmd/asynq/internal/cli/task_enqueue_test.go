@@ -83,6 +83,38 @@ func TestTaskEnqueueBatch(t *testing.T) {
 	}
 }
 
+func TestTaskEnqueueBatchModes(t *testing.T) {
+	w := newWorld(t)
+	w.in = `{"id":"1","idempotency_key":"k","idempotency_ttl":"1h"}
+{"id":"2","idempotency_key":"k"}
+{"id":"3","unique":"1h","unique_key":"doc","payload":"old","on_duplicate":"replace"}
+{"id":"4","unique":"1h","unique_key":"doc","payload":"new","on_duplicate":"replace"}
+{"id":"5","debounce":{"key":"d","quiet":"1h","max_wait":7200}}
+{"id":"6","throttle":{"key":"t","window":3600}}
+{"id":"7","throttle":{"key":"t","window":3600}}
+{"id":"8","expires_in":"1h"}
+{"id":"9","unique":"1h"}
+{"id":"10","unique":"1h","throttle":{"key":"t","window":3600}}
+{"id":"11","unique_key":"doc"}
+{"id":"12","unique":"1h","on_duplicate":"drop"}
+{"id":"13","idempotency_ttl":"1h"}
+{"id":"14","debounce":{"key":"","quiet":"1h"}}
+{"id":"15","throttle":{"key":"t"}}
+{"id":"16","expires_in":0}
+{"id":"17","debounce":{"key":"d","wait":1}}`
+	batch := []string{"task", "enqueue", "--batch", "-", "-t", "doc", "-o", "ndjson"}
+	w.golden("task_batch_modes_dry", w.run(append(batch, "--dry-run")...))
+	w.golden("task_batch_modes", w.run(batch...))
+	w.golden("task_batch_modes_end", w.run("task", "ls", "--all", "-o", "template={{.id}} {{.state}} {{.payload}}"))
+	if info, err := w.inspector.GetTaskInfo("default", "8"); err != nil || info.ExpiresAt.IsZero() {
+		t.Errorf("the task expires: %+v, error %v", info, err)
+	}
+	w.in = `{"id":"20","throttle":{"key":"t","window":3600}}`
+	if r := w.run("task", "enqueue", "--batch", "-", "-t", "doc", "-o", "ndjson", "--unique", "1h"); !strings.Contains(r.out, `"id":"6"`) {
+		t.Errorf("the line does not take precedence over the flag: %+v", r)
+	}
+}
+
 func TestTaskWait(t *testing.T) {
 	w := newWorld(t)
 	seedTasks(w)

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -8,6 +10,79 @@ import (
 
 	"github.com/asynq-go/asynq"
 )
+
+var policies = map[string]asynq.DuplicatePolicy{
+	"reject": asynq.Reject, "keep": asynq.Keep, "replace": asynq.Replace, "supersede": asynq.Supersede,
+}
+
+// batchModes are the fields of a line of a batch that depend on other tasks, and its expiry. They
+// take precedence over the flags.
+type batchModes struct {
+	IdempotencyKey *string `json:"idempotency_key"`
+	IdempotencyTTL *length `json:"idempotency_ttl"`
+	UniqueKey      *string `json:"unique_key"`
+	OnDuplicate    *string `json:"on_duplicate"`
+	Debounce       *struct {
+		Key     string `json:"key"`
+		Quiet   length `json:"quiet"`
+		MaxWait length `json:"max_wait"`
+	} `json:"debounce"`
+	Throttle *struct {
+		Key    string `json:"key"`
+		Window length `json:"window"`
+	} `json:"throttle"`
+	ExpiresIn *length `json:"expires_in"`
+}
+
+// defaultIdempotencyTTL is how long an idempotency key of a line is kept by default, as in the
+// queue service.
+const defaultIdempotencyTTL = 24 * time.Hour
+
+// modes returns the options of the fields. unique is the TTL of the lock; nil if there is none. The
+// client validates keys and durations.
+func (m *batchModes) modes(unique *length) (opts []asynq.Option, err error) {
+	keyed := 0
+	for _, set := range []bool{unique != nil, m.Debounce != nil, m.Throttle != nil} {
+		if set {
+			keyed++
+		}
+	}
+	switch {
+	case keyed > 1:
+		return nil, errors.New(`"unique", "debounce" and "throttle" are mutually exclusive`)
+	case m.UniqueKey != nil && unique == nil:
+		return nil, errors.New(`"unique_key" requires "unique"`)
+	case m.IdempotencyTTL != nil && m.IdempotencyKey == nil:
+		return nil, errors.New(`"idempotency_ttl" requires "idempotency_key"`)
+	}
+	if m.IdempotencyKey != nil {
+		ttl := defaultIdempotencyTTL
+		if m.IdempotencyTTL != nil {
+			ttl = time.Duration(*m.IdempotencyTTL)
+		}
+		opts = append(opts, asynq.IdempotencyKey(*m.IdempotencyKey, ttl))
+	}
+	if m.UniqueKey != nil {
+		opts = append(opts, asynq.UniqueKey(*m.UniqueKey, time.Duration(*unique)))
+	}
+	if m.OnDuplicate != nil {
+		policy, ok := policies[*m.OnDuplicate]
+		if !ok {
+			return nil, fmt.Errorf(`"on_duplicate" is %q: use "reject", "keep", "replace" or "supersede"`, *m.OnDuplicate)
+		}
+		opts = append(opts, asynq.OnDuplicate(policy))
+	}
+	if d := m.Debounce; d != nil {
+		opts = append(opts, asynq.Debounce(d.Key, time.Duration(d.Quiet), time.Duration(d.MaxWait)))
+	}
+	if t := m.Throttle; t != nil {
+		opts = append(opts, asynq.Throttle(t.Key, time.Duration(t.Window)))
+	}
+	if m.ExpiresIn != nil {
+		opts = append(opts, asynq.ExpiresIn(time.Duration(*m.ExpiresIn)))
+	}
+	return opts, nil
+}
 
 // modeOptions returns the options of the flags that depend on other tasks, and the expiry.
 func modeOptions(cmd *cobra.Command) (opts []asynq.Option, err error) {
@@ -48,9 +123,7 @@ func modeOptions(cmd *cobra.Command) (opts []asynq.Option, err error) {
 	}
 	if f.Changed("on-duplicate") {
 		name, _ := f.GetString("on-duplicate")
-		policy, ok := map[string]asynq.DuplicatePolicy{
-			"reject": asynq.Reject, "keep": asynq.Keep, "replace": asynq.Replace, "supersede": asynq.Supersede,
-		}[strings.ToLower(name)]
+		policy, ok := policies[strings.ToLower(name)]
 		if !ok {
 			return nil, usage("--on-duplicate %q: use reject, keep, replace or supersede", name)
 		}
