@@ -76,16 +76,20 @@ func each(t *testing.T, test func(t *testing.T, e *env)) {
 // newEnv returns an environment without Redis.
 func newEnv(t testing.TB, d outbox.Dialect) *env {
 	t.Helper()
-	e := &env{t: t, dialect: d}
 	switch d {
-	case outbox.SQLite:
-		e.driver = "sqlite"
-		e.dsn = sqliteDSN(filepath.Join(t.TempDir(), "outbox.db"))
 	case outbox.Postgres:
-		e.driver, e.dsn = postgresServer.driver, postgresServer.database(t)
+		return newEnvOn(t, d, postgresServer.driver, postgresServer.database(t))
 	case outbox.MySQL:
-		e.driver, e.dsn = mariadbServer.driver, mariadbServer.database(t)
+		return newEnvOn(t, d, mariadbServer.driver, mariadbServer.database(t))
+	default:
+		return newEnvOn(t, d, "sqlite", sqliteDSN(filepath.Join(t.TempDir(), "outbox.db")))
 	}
+}
+
+// newEnvOn is newEnv with an empty database.
+func newEnvOn(t testing.TB, d outbox.Dialect, driver, dsn string) *env {
+	t.Helper()
+	e := &env{t: t, dialect: d, driver: driver, dsn: dsn}
 	e.db = openDB(t, e.driver, e.dsn)
 	for _, m := range outbox.Schema(d) {
 		for _, statement := range m.Up {

@@ -23,13 +23,7 @@ import (
 func TestExactlyOnce(t *testing.T) {
 	t.Parallel()
 	proctest.NeedRedis(t)
-	transactions := 1500
-	if text := os.Getenv("OUTBOX_TRANSACTIONS"); text != "" {
-		var err error
-		if transactions, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	transactions := numberOfTransactions(t)
 	for _, d := range []outbox.Dialect{outbox.SQLite, outbox.Postgres, outbox.MySQL} {
 		t.Run(d.String(), func(t *testing.T) {
 			t.Parallel()
@@ -40,10 +34,48 @@ func TestExactlyOnce(t *testing.T) {
 	}
 }
 
+func numberOfTransactions(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("OUTBOX_TRANSACTIONS")
+	if text == "" {
+		return 1500
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestExactlyOnceOverDatabaseCrashes is TestExactlyOnce with a database server that is killed, too.
+// The tasks must be those of the rows that are there in the end: a transaction may have committed
+// although its caller got an error.
+func TestExactlyOnceOverDatabaseCrashes(t *testing.T) {
+	t.Parallel()
+	proctest.NeedRedis(t)
+	transactions := numberOfTransactions(t)
+	for d, server := range map[outbox.Dialect]*sqlServer{outbox.Postgres: newPostgres(), outbox.MySQL: newMariaDB()} {
+		t.Run(d.String(), func(t *testing.T) {
+			t.Parallel()
+			t.Cleanup(func() {
+				if err := server.stop(); err != nil {
+					t.Error(err)
+				}
+			})
+			e := newEnvOn(t, d, server.driver, server.database(t))
+			e.useServer("--appendonly", "yes", "--appendfsync", "always")
+			c := newCrashTest(e, transactions)
+			c.database = server
+			c.run()
+		})
+	}
+}
+
 // crashTest is a run of TestExactlyOnce.
 type crashTest struct {
 	*env
 	transactions int
+	database     *sqlServer // to kill, or nil
 	began        time.Time
 	relays       []*child
 	next         atomic.Int64 // number of the next transaction
@@ -53,6 +85,7 @@ type crashTest struct {
 	committed, rolledBack map[string]bool
 	seen                  map[string]int // tasks by payload
 	errs                  []error
+	crashes               int // of the database
 }
 
 func newCrashTest(e *env, transactions int) *crashTest {
@@ -107,6 +140,11 @@ func (c *crashTest) write() {
 		}
 		name, commit := fmt.Sprint("order-", n), rand.IntN(100) >= rolledBack
 		err := c.transaction(name, commit)
+		for try := 1; err != nil && c.database != nil && try < 6000; try++ {
+			time.Sleep(10 * time.Millisecond) // the server is down
+			name = fmt.Sprint("order-", n, "-", try)
+			err = c.transaction(name, commit)
+		}
 		c.mu.Lock()
 		switch {
 		case err != nil:
@@ -141,7 +179,7 @@ func (c *crashTest) transaction(name string, commit bool) error {
 
 // crash kills a random relay or Redis again and again until all rows are relayed.
 func (c *crashTest) crash(cfg childConfig) (kills, outages int) {
-	for !c.written.Load() || c.stats().Waiting > 0 {
+	for !c.written.Load() || c.waiting() > 0 {
 		time.Sleep(time.Duration(50+rand.IntN(200)) * time.Millisecond) // the load continues meanwhile
 		if kills%5 == 4 {
 			c.server.Kill()
@@ -149,12 +187,27 @@ func (c *crashTest) crash(cfg childConfig) (kills, outages int) {
 			c.server.Restart(c.t)
 			outages++
 		}
+		if kills%2 == 1 && c.database != nil && !c.written.Load() {
+			c.database.crash(c.t)
+			c.crashes++
+		}
 		i := rand.IntN(relays)
 		c.relays[i].kill()
 		c.relays[i] = startChild(c.t, cfg)
 		kills++
 	}
+	c.db.SetMaxIdleConns(0) // closes connections to a killed server
 	return kills, outages
+}
+
+// waiting returns the number of waiting rows. The first calls after a crash may fail.
+func (c *crashTest) waiting() (n int) {
+	proctest.Until(c.t, "the database to reply", func() error {
+		s, err := c.box.Stats(context.Background(), c.db)
+		n = s.Waiting
+		return err
+	})
+	return n
 }
 
 // consume deletes pending tasks, as workers do, so that only their idempotency keys are left.
@@ -215,6 +268,15 @@ func (c *crashTest) check(kills, outages int) {
 	if rows := c.failed(); len(rows) > 0 {
 		c.t.Errorf("%d failed rows, the first: %+v", len(rows), rows[0])
 	}
+	orders := c.names("SELECT id FROM orders")
+	for _, name := range orders {
+		if c.database != nil {
+			c.committed[name] = true // also if the reply was lost
+		}
+		if c.rolledBack[name] {
+			c.t.Errorf("%s was rolled back, and is in the database", name)
+		}
+	}
 	lost, twice, extra := 0, 0, 0
 	for name := range c.committed {
 		if n := c.seen[name]; n == 0 {
@@ -228,12 +290,15 @@ func (c *crashTest) check(kills, outages int) {
 			extra++
 		}
 	}
-	if lost+twice+extra > 0 || len(c.committed)+len(c.rolledBack) != c.transactions {
+	if lost+twice+extra > 0 || len(c.committed)+len(c.rolledBack) < c.transactions {
 		c.t.Errorf("%d tasks were lost, %d created twice, %d created without a commit", lost, twice, extra)
 	}
-	if orders := c.names("SELECT id FROM orders"); len(orders) != len(c.committed) {
+	if c.database != nil && c.crashes == 0 {
+		c.t.Error("the database was never killed")
+	}
+	if len(orders) != len(c.committed) {
 		c.t.Errorf("%d orders, want %d", len(orders), len(c.committed))
 	}
-	c.t.Logf("%d transactions, %d committed, %d rolled back, %d tasks; %d relays and %d times Redis killed in %v",
-		c.transactions, len(c.committed), len(c.rolledBack), len(c.seen), kills, outages, time.Since(c.began).Round(time.Millisecond))
+	c.t.Logf("%d transactions, %d committed, %d rolled back, %d tasks; %d relays, %d times Redis and %d times the database killed in %v",
+		c.transactions, len(c.committed), len(c.rolledBack), len(c.seen), kills, outages, c.crashes, time.Since(c.began).Round(time.Millisecond))
 }

@@ -19,20 +19,21 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
-// sqlServer is a database server that all tests of this binary share. It starts when the first test
-// needs it.
+// sqlServer is a database server. All tests of this binary share one of each kind, which starts
+// when the first test needs it, unless they kill it.
 type sqlServer struct {
 	name    string   // for messages
 	require string   // environment variable that makes tests fail instead of skipping them
 	files   []string // where its programs may be installed, besides the PATH; patterns
 	driver  string
 	dsn     func(port, database string) string
-	setUp   func(s *sqlServer) (serve *exec.Cmd, err error)
+	setUp   func(s *sqlServer) (serve []string, err error) // returns the command that serves
 
 	once   sync.Once
 	err    error
 	dir    string
 	port   string
+	serve  []string
 	cmd    *exec.Cmd
 	exited chan struct{}
 	admin  *sql.DB
@@ -42,33 +43,39 @@ type sqlServer struct {
 // startWithin limits how long a server takes to start.
 const startWithin = 2 * time.Minute
 
-var postgresServer = &sqlServer{
-	name: "postgres", require: "CI_REQUIRE_POSTGRES", files: []string{"/usr/lib/postgresql/*/bin"}, driver: "pgx",
-	dsn: func(port, database string) string {
-		return "postgres://postgres@127.0.0.1:" + port + "/" + database + "?sslmode=disable"
-	},
-	setUp: func(s *sqlServer) (*exec.Cmd, error) {
-		data := filepath.Join(s.dir, "data")
-		if err := s.run("initdb", "--pgdata", data, "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--no-locale", "--no-sync"); err != nil {
-			return nil, err
-		}
-		return s.command("postgres", "-D", data, "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
-			"-c", "fsync=off", "-c", "max_connections=200")
-	},
+var postgresServer, mariadbServer = newPostgres(), newMariaDB()
+
+// newPostgres returns a Postgres that keeps what it has committed if its processes are killed.
+func newPostgres() *sqlServer {
+	return &sqlServer{
+		name: "postgres", require: "CI_REQUIRE_POSTGRES", files: []string{"/usr/lib/postgresql/*/bin"}, driver: "pgx",
+		dsn: func(port, database string) string {
+			return "postgres://postgres@127.0.0.1:" + port + "/" + database + "?sslmode=disable"
+		},
+		setUp: func(s *sqlServer) ([]string, error) {
+			data := filepath.Join(s.dir, "data")
+			return []string{
+				"postgres", "-D", data, "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+				"-c", "fsync=off", "-c", "max_connections=200",
+			}, s.run("initdb", "--pgdata", data, "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--no-locale", "--no-sync")
+		},
+	}
 }
 
-var mariadbServer = &sqlServer{
-	name: "mariadbd", require: "CI_REQUIRE_MARIADB", files: []string{"/usr/sbin"}, driver: "mysql",
-	dsn: func(port, database string) string { return "root@tcp(127.0.0.1:" + port + ")/" + database },
-	setUp: func(s *sqlServer) (*exec.Cmd, error) {
-		data := filepath.Join(s.dir, "data")
-		if err := s.run("mariadb-install-db", "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db"); err != nil {
-			return nil, err
-		}
-		return s.command("mariadbd", "--no-defaults", "--datadir="+data, "--port="+s.port, "--bind-address=127.0.0.1",
-			"--socket="+filepath.Join(s.dir, "socket"), "--pid-file="+filepath.Join(s.dir, "pid"), "--max-connections=300",
-			"--innodb-flush-log-at-trx-commit=0", "--skip-name-resolve")
-	},
+// newMariaDB returns a MariaDB that keeps what it has committed if its process is killed.
+func newMariaDB() *sqlServer {
+	return &sqlServer{
+		name: "mariadbd", require: "CI_REQUIRE_MARIADB", files: []string{"/usr/sbin"}, driver: "mysql",
+		dsn: func(port, database string) string { return "root@tcp(127.0.0.1:" + port + ")/" + database },
+		setUp: func(s *sqlServer) ([]string, error) {
+			data := filepath.Join(s.dir, "data")
+			return []string{
+				"mariadbd", "--no-defaults", "--datadir=" + data, "--port=" + s.port, "--bind-address=127.0.0.1",
+				"--socket=" + filepath.Join(s.dir, "socket"), "--pid-file=" + filepath.Join(s.dir, "pid"), "--max-connections=300",
+				"--innodb-flush-log-at-trx-commit=2", "--skip-name-resolve",
+			}, s.run("mariadb-install-db", "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db")
+		},
+	}
 }
 
 // find returns the path of a program of the server.
@@ -132,7 +139,18 @@ func (s *sqlServer) start() (err error) {
 	if err := l.Close(); err != nil {
 		return err
 	}
-	if s.cmd, err = s.setUp(s); err != nil {
+	if s.serve, err = s.setUp(s); err != nil {
+		return err
+	}
+	if s.admin, err = sql.Open(s.driver, s.dsn(s.port, map[string]string{"pgx": "postgres"}[s.driver])); err != nil {
+		return err
+	}
+	return s.launch()
+}
+
+// launch starts the process and waits until it accepts connections.
+func (s *sqlServer) launch() (err error) {
+	if s.cmd, err = s.command(s.serve[0], s.serve[1:]...); err != nil {
 		return err
 	}
 	var output lockedBuffer
@@ -140,14 +158,12 @@ func (s *sqlServer) start() (err error) {
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
-	s.exited = make(chan struct{})
+	exited, cmd := make(chan struct{}), s.cmd
+	s.exited = exited
 	go func() {
-		defer close(s.exited)
-		_ = s.cmd.Wait() // stop kills it
+		defer close(exited)
+		_ = cmd.Wait() // stop and crash kill it
 	}()
-	if s.admin, err = sql.Open(s.driver, s.dsn(s.port, map[string]string{"pgx": "postgres"}[s.driver])); err != nil {
-		return err
-	}
 	late := time.NewTimer(startWithin)
 	defer late.Stop()
 	for {
@@ -163,6 +179,15 @@ func (s *sqlServer) start() (err error) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// crash kills the process of the server and starts it again on the same data. Postgres may need
+// several starts: it refuses to start while processes of the killed one exist.
+func (s *sqlServer) crash(t testing.TB) {
+	t.Helper()
+	_ = s.cmd.Process.Kill() // it may have ended
+	<-s.exited
+	proctest.Until(t, s.name+" to start again", s.launch)
 }
 
 // stop ends the server and removes its files.
