@@ -30,6 +30,7 @@ type webFlags struct {
 	file    string
 	metrics bool
 
+	openid    openidFlags
 	reload    *reload.Files // of the users file; nil without it
 	flagUsers []web.User    // of --user, if there is a users file
 
@@ -48,8 +49,8 @@ By default it listens on the loopback interface, and every user of this machine 
 changes, open the sign-in link that web prints. The link signs in one browser, once; SIGUSR1 prints
 another one. Scripts send the token of --token as "Authorization: Bearer TOKEN".
 
-To listen on another interface, configure access with --user, --users-file, --trusted-proxy with
---user-header, or --anonymous. There are no sign-in links then.
+To listen on another interface, configure access with --user, --users-file, --oidc-issuer,
+--trusted-proxy with --user-header, or --anonymous. There are no sign-in links then.
 
 Each flag is also an environment variable: ASYNQ_WEB_LISTEN for --listen. The flags and variables of
 the existing web UI work too: --redis-addr and REDIS_ADDR.
@@ -71,6 +72,7 @@ the existing web UI work too: --redis-addr and REDIS_ADDR.
 	f.DurationVar(&w.ui.SessionIdle, "session-idle", 8*time.Hour, "how long a browser stays logged in without a request")
 	f.DurationVar(&w.ui.SessionMax, "session-max", 24*time.Hour, "how long a browser stays logged in altogether")
 	f.StringVar(&w.ui.AuditFile, "audit-file", "", "file to which changes, logins and log-outs are appended as JSON lines; the audit page reads it at startup")
+	w.openid.add(f)
 	f.StringSliceVar(&w.proxy.From, "trusted-proxy", nil, "address or network (10.1.0.0/16) of a proxy that authenticates users; repeatable")
 	f.StringVar(&w.proxy.UserHeader, "user-header", "", "header with the user name set by the proxy, such as X-Forwarded-User")
 	f.StringVar(&w.proxy.RoleHeader, "role-header", "", "header with the user's role set by the proxy")
@@ -104,9 +106,17 @@ func (a *app) web(cmd *cobra.Command, w *webFlags) error {
 	if err := w.access(); err != nil {
 		return err
 	}
+	provider, err := w.openid.provider(w.ui.RootPath)
+	if err != nil {
+		return err
+	}
+	if provider != nil {
+		w.ui.Provider = provider
+	}
 	if !site.IsLoopback(w.site.Addr) && !w.guarded() {
 		return usage("--listen %s is open to other machines, but access is not configured. Use one of\n"+
 			"  --users-file FILE or --user NAME:ROLE:PASSWORD   users log in\n"+
+			"  --oidc-issuer URL                                users log in at an OpenID Connect provider\n"+
 			"  --trusted-proxy ADDRESS --user-header NAME       a proxy authenticates users\n"+
 			"  --anonymous viewer                               everyone may view\n"+
 			"or listen on %s, which only this machine can reach", w.site.Addr, webListen)
@@ -148,6 +158,9 @@ func (a *app) web(cmd *cobra.Command, w *webFlags) error {
 	switch path := ui.SignInPath(); {
 	case path == "":
 		a.printErrf("asynq: the web UI is at %s", s.URL())
+		if provider != nil {
+			discover(cmd.Context(), provider, w.ui.Logger)
+		}
 		if w.reload != nil {
 			return s.Serve(cmd.Context(), &reloadingUI{ui, w})
 		}

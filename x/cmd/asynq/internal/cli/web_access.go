@@ -136,5 +136,5 @@ func roleOf(flag, name string) (web.Role, error) {
 
 // guarded reports whether access is configured.
 func (w *webFlags) guarded() bool {
-	return len(w.ui.Users) > 0 || w.ui.Proxy != nil && w.ui.Proxy.UserHeader != "" || w.ui.Anonymous != web.None
+	return len(w.ui.Users) > 0 || w.ui.Provider != nil || w.ui.Proxy != nil && w.ui.Proxy.UserHeader != "" || w.ui.Anonymous != web.None
 }
