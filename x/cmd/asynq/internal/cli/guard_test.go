@@ -50,6 +50,7 @@ var changingCommands = []string{
 	"task cancel pending", "task reschedule -q mail scheduled --process-in 2h", "task update-payload -q mail scheduled -l x",
 	"task update -q mail scheduled -l x", "task edit -q mail scheduled", "task move -q mail pending --to low", "task copy -q mail pending",
 	"task runall -q default -s archived --yes", "task archiveall -q mail -s pending --yes", "task deleteall -q mail -s pending --yes",
+	"errors run KIND --yes", "errors archive KIND --yes", "errors delete KIND --yes",
 	"cron run entry", "import FILE", "import FILE --replace --yes", "doctor --repair --yes", "export mail --pause", "outbox relay -d sqlite:none",
 	"web --listen 127.0.0.1:0",
 }
@@ -74,10 +75,11 @@ func TestGuardedContexts(t *testing.T) {
 	if r := w.run("export", "mail", file); r.code != ExitDone {
 		t.Fatal(r)
 	}
+	kind := w.seedErrors()
 	before := w.dump()
 	covered := map[string]bool{}
 	for _, line := range changingCommands {
-		args := strings.Fields(strings.ReplaceAll(line, "FILE", file))
+		args := strings.Fields(strings.NewReplacer("FILE", file, "KIND", kind).Replace(line))
 		found, _, err := newRoot(&app{}).Find(args)
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/failures"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 )
 
@@ -64,6 +66,14 @@ func TestHostileNames(t *testing.T) {
 	q := csv(queue)
 	database, db := newOutboxDB(t)
 	addFailedRow(t, db, "row"+hostileText, "t"+hostileText, "error"+hostileText)
+	kind := failures.ID(asynq.ErrorKind("error" + hostileText))
+	failed := &asynq.TaskRecord{
+		ID: "failed" + hostileText, Type: "t" + hostileText, State: asynq.TaskStateRetry, LastErr: "error" + hostileText, LastFailedAt: time.Now(),
+		At: time.Now().Add(time.Hour), MaxRetry: 5,
+	}
+	if errs, err := w.inspector.ImportTasks(t.Context(), queue, asynq.ImportOptions{IdempotencyKey: "failed"}, []*asynq.TaskRecord{failed}); errors.Join(append(errs, err)...) != nil {
+		t.Fatal(errs, err)
+	}
 	ran := map[string]bool{}
 	for _, args := range [][]string{
 		{"stats"}, {"stats", "--json"},
@@ -95,6 +105,9 @@ func TestHostileNames(t *testing.T) {
 		{"task", "archiveall", "-q", q, "-s", "pending", "--dry-run"}, {"task", "archiveall", "-q", q, "-s", "pending"},
 		{"task", "runall", "-q", q, "-s", "aggregating", "-g", "g" + hostileText, "--dry-run"}, {"task", "runall", "-q", csv(unknown), "-s", "archived"},
 		{"task", "deleteall", "-q", q, "-s", "pending", "--dry-run"}, {"task", "deleteall", "-q", q, "-s", "pending", "--yes"},
+		{"errors"}, {"errors", "-o", "wide"}, {"errors", "-q", csv(unknown)}, {"errors", hostileText}, {"errors", "--filter", "x" + hostileText},
+		{"errors", "inspect", kind, unknown}, {"errors", "inspect", kind, "-o", "yaml"}, {"errors", "run", kind, "--dry-run"}, {"errors", "run", unknown, "--yes"},
+		{"errors", "archive", kind, "--dry-run"}, {"errors", "delete", kind, "--dry-run"}, {"errors", "delete", kind},
 		{"server", "ls"}, {"server", "ls", "-o", "json"},
 		{"cron", "ls"}, {"cron", "ls", "-o", "yaml"}, {"cron", "run", "--dry-run", entry, unknown}, {"cron", "run", entry, unknown}, {"cron", "history", entry, unknown},
 		{"doctor"}, {"doctor", "-q", csv(unknown)}, {"doctor", "-o", "json"},

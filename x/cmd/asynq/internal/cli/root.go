@@ -18,6 +18,7 @@ var commands = []func(*app) *cobra.Command{
 	newQueue,
 	newGroup,
 	newTask,
+	newErrors,
 	newServer,
 	newExporter,
 	newService,
