@@ -25,6 +25,7 @@ var redisFlags = []struct{ name, of string }{
 func newExporter(a *app) *cobra.Command {
 	var opts metrics.ServeOptions
 	var collect metrics.CollectorOptions
+	var alerts alertFlags
 	var port, samples int
 	cmd := &cobra.Command{
 		Use:   "exporter",
@@ -34,7 +35,10 @@ until it receives SIGINT or SIGTERM. /healthz returns 200 while Redis is reachab
 docs/METRICS.md describes the metrics.
 
 Each request to /metrics reads Redis. Its cost does not depend on the number of tasks. The exporter logs
-once when Redis becomes unavailable, and once when it is available again.`,
+once when Redis becomes unavailable, and once when it is available again.
+
+With --alert-webhook, --alert-slack or --alert-mail-to, it also sends alerts about problems of queues,
+servers and Redis. docs/ALERTS.md describes them.`,
 		Example: "  asynq exporter --uri redis://host:6379 --listen 127.0.0.1:9876\n" +
 			"  asynq exporter --listen-cert cert.pem --listen-key key.pem --listen-client-ca prometheus-ca.pem",
 		Args: noArgs,
@@ -60,11 +64,18 @@ once when Redis becomes unavailable, and once when it is available again.`,
 			}
 			opts.Log = slog.New(slog.NewTextHandler(a.Err, nil))
 			collect.Log = opts.Log
+			notifier, err := alerts.notifier(cmd.Flags(), opts.Log)
+			if err != nil {
+				return err
+			}
 			registry := prometheus.NewRegistry()
 			registry.MustRegister(
 				metrics.NewCollector(inspector, collect),
 				collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 			)
+			if notifier != nil {
+				registry.MustRegister(alertMetrics{notifier})
+			}
 			opts.Listening = func(addr net.Addr) {
 				scheme := "http"
 				if opts.CertFile != "" {
@@ -72,6 +83,7 @@ once when Redis becomes unavailable, and once when it is available again.`,
 				}
 				a.printErrf("asynq: serving metrics at %s://%s/metrics", scheme, addr)
 			}
+			defer alerts.run(cmd.Context(), notifier, inspector, opts.Log)()
 			return metrics.Serve(cmd.Context(), metrics.Handler(inspector, registry), opts)
 		},
 	}
@@ -84,6 +96,7 @@ once when Redis becomes unavailable, and once when it is available again.`,
 	f.StringVar(&opts.ClientCAFile, "listen-client-ca", "", "PEM file of the CA certificates that client certificates are verified against")
 	f.DurationVar(&collect.Timeout, "scrape-timeout", 5*time.Second, "timeout of Redis per scrape; use less than the scrape timeout of Prometheus")
 	f.IntVar(&samples, "memory-samples", 3, "number of tasks per state sampled to estimate the memory of a queue, at most 100; 0 omits the metric")
+	alerts.add(f)
 	for _, flag := range redisFlags {
 		f.String(flag.name, "", "the same as --"+flag.of)
 	}

@@ -31,6 +31,7 @@ type webFlags struct {
 	metrics bool
 
 	openid    openidFlags
+	alerts    alertFlags
 	reload    *reload.Files // of the users file; nil without it
 	flagUsers []web.User    // of --user, if there is a users file
 
@@ -54,6 +55,9 @@ To listen on another interface, configure access with --user, --users-file, --oi
 
 Each flag is also an environment variable: ASYNQ_WEB_LISTEN for --listen. The flags and variables of
 the existing web UI work too: --redis-addr and REDIS_ADDR.
+
+With --alert-webhook, --alert-slack or --alert-mail-to, it also sends alerts about problems of queues,
+servers and Redis. docs/ALERTS.md describes them.
 
 /healthz returns 200 without a login. The audit log of all changes goes to standard error.`,
 		Example: "  asynq web --uri redis://host:6379\n" +
@@ -85,6 +89,7 @@ the existing web UI work too: --redis-addr and REDIS_ADDR.
 	f.DurationVar(&w.ui.PollInterval, "poll-interval", 2*time.Second, "how often Redis is read while a page is open")
 	f.BoolVar(&w.metrics, "enable-metrics-exporter", false, "serve Prometheus metrics under /metrics to users who may view (see docs/METRICS.md)")
 	f.StringVar(&w.ui.PrometheusAddress, "prometheus-addr", "", "URL of a Prometheus that scrapes these metrics")
+	w.alerts.add(f)
 	addAliasFlags(f, &w)
 	return cmd
 }
@@ -134,16 +139,23 @@ func (a *app) web(cmd *cobra.Command, w *webFlags) error {
 	}
 	w.ui.Logger = slog.New(slog.NewTextHandler(a.Err, nil))
 	w.formatters()
+	inspector, err := a.inspector(cmd)
+	if err != nil {
+		return err
+	}
+	notifier, err := w.alerts.notifier(cmd.Flags(), w.ui.Logger)
+	if err != nil {
+		return err
+	}
 	if w.metrics {
-		inspector, err := a.inspector(cmd)
-		if err != nil {
-			return err
-		}
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(
 			metrics.NewCollector(inspector, metrics.CollectorOptions{Timeout: 5 * time.Second}),
 			collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		)
+		if notifier != nil {
+			registry.MustRegister(alertMetrics{notifier})
+		}
 		w.ui.Metrics = metrics.Handler(inspector, registry)
 	}
 	if err := w.ui.Check(); err != nil {
@@ -155,6 +167,7 @@ func (a *app) web(cmd *cobra.Command, w *webFlags) error {
 		return err
 	}
 	ui := web.New(w.ui)
+	defer w.alerts.run(cmd.Context(), notifier, inspector, w.ui.Logger)()
 	switch path := ui.SignInPath(); {
 	case path == "":
 		a.printErrf("asynq: the web UI is at %s", s.URL())
