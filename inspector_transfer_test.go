@@ -34,7 +34,8 @@ func seedForExport(env *testenv.Env) {
 	do("failing", asynq.MaxRetry(7), asynq.Unique(time.Hour))
 	ran := make(chan struct{}, 2)
 	srv := env.Serve(asynq.Config{
-		Concurrency: 1, RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour }, AttemptLog: 5,
+		DisableStats: true, // an export has none
+		Concurrency:  1, RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour }, AttemptLog: 5,
 	}, func(_ context.Context, task *asynq.Task) error {
 		defer func() { ran <- struct{}{} }()
 		if task.Type() == "type:failing" {

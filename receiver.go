@@ -96,6 +96,10 @@ type ReceiverConfig struct {
 	// 8 seconds.
 	ShutdownTimeout time.Duration
 
+	// DisableStats turns off the statistics over time, as in Config. A Receiver counts the attempts
+	// whose leases it has settled.
+	DisableStats bool
+
 	// Observer is notified of attempts, as in Config: an attempt starts when Receive returns its
 	// lease, and ends when the lease is settled by this Receiver.
 	Observer *Observer
@@ -128,6 +132,7 @@ func NewReceiver(opt RedisConnOpt, cfg ReceiverConfig) *Receiver {
 		LogLevel:                 cfg.LogLevel,
 		Namespace:                cfg.Namespace,
 		ShutdownTimeout:          cfg.ShutdownTimeout,
+		DisableStats:             cfg.DisableStats,
 		Observer:                 cfg.Observer,
 		OnArchived:               cfg.OnArchived,
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -165,11 +166,12 @@ func (r *Receiver) presence() []runner.Loop {
 		return forgetInterval, nil
 	}
 	subscriber := &loops.Subscriber{Broker: r.base.broker, Receive: r.pool.Cancel}
-	return []runner.Loop{
+	stats := r.base.statsLoops(func() []string { return slices.Collect(maps.Keys(r.configuredQueues())) })
+	return append(stats, []runner.Loop{
 		{Name: "subscriber", Stage: stagePresence, Tick: subscriber.Tick},
 		{Name: "pollers", Stage: stagePresence, Tick: publish, Wake: r.pollers.wake},
 		{Name: "unused queues", Stage: stagePresence, Tick: forget},
-	}
+	}...)
 }
 
 // describePollers returns the tracked workers as they are published.

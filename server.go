@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq/internal/lifecycle"
+	"github.com/asynq-go/asynq/internal/loops"
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/redisopt"
 	"github.com/asynq-go/asynq/internal/runner"
@@ -33,7 +34,8 @@ type Server struct {
 
 	life lifecycle.Lifecycle
 
-	archived *archivedCalls // nil without an OnArchived
+	archived *archivedCalls     // nil without an OnArchived
+	stats    *loops.StatsWriter // nil with DisableStats
 
 	settings sync.Mutex      // guards cfg.Concurrency, and paused, once the server is created; and the start of pool
 	paused   map[string]bool // queues that this server does not fetch from
@@ -84,6 +86,7 @@ func NewServer(r RedisConnOpt, cfg Config) *Server {
 	}
 	srv.life = lifecycle.Lifecycle{Name: "server", ErrClosed: ErrServerClosed, Release: srv.release, Log: log}
 	srv.archived = newArchivedCalls(srv)
+	srv.stats = newStatsWriter(srv)
 	return srv
 }
 
@@ -244,13 +247,20 @@ func (srv *Server) end(ctx context.Context) error {
 	return errors.Join(err, steps.Err(), srv.archived.end())
 }
 
-// leave returns a step that passes the wake markers of the pool's queues on to other servers, and
-// withdraws the published state of processes.
+// leave returns a step that passes the wake markers of the pool's queues on to other servers,
+// withdraws the published state of processes, and writes the last statistics.
 func (srv *Server) leave(pool *worker.Pool, processes ...wire.Process) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
-		passed := make(chan error, 1)
+		passed, written := make(chan error, 1), make(chan struct{})
 		go func() { passed <- pool.PassMarkers(ctx) }()
+		go func() {
+			defer close(written)
+			if srv.stats != nil {
+				srv.stats.Flush(ctx, false)
+			}
+		}()
 		err := srv.broker.Withdraw(ctx, processes...)
+		<-written
 		return errors.Join(<-passed, err)
 	}
 }

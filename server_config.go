@@ -150,6 +150,13 @@ type Config struct {
 	// Archive limits the archives of the queues. QueueConfigs overrides it for single queues.
 	Archive ArchiveConfig
 
+	// DisableStats turns off the statistics over time. By default, the server counts its attempts
+	// by queue, task type and minute, and adds the numbers to Redis every 5 seconds, for
+	// Inspector.TypeStats, QueueHistory, TypeHistory and ErrorStats. There they take about 200
+	// bytes for each type and minute with an attempt, for 49 hours, and as much for each hour, for
+	// 31 days.
+	DisableStats bool
+
 	// Observer is notified of attempts, leases and round trips to Redis. If nil, there is no
 	// overhead.
 	Observer *Observer

@@ -71,6 +71,7 @@ func (srv *Server) assemble() (*worker.Pool, *runner.Runner) {
 		table = append(table, runner.Loop{Name: "subscriber", Stage: stagePresence, Tick: subscriber.Tick})
 	}
 	table = append(table, srv.presence(pool))
+	table = append(table, srv.statsLoops(func() []string { return slices.Collect(maps.Keys(srv.cfg.Queues)) })...)
 	if srv.cfg.HealthCheckFunc != nil {
 		health := &loops.Health{Ping: srv.broker.Ping, Report: srv.cfg.HealthCheckFunc, Interval: srv.cfg.HealthCheckInterval}
 		table = append(table, runner.Loop{Name: "health check", Stage: stageIntake, Tick: health.Tick})
@@ -116,6 +117,7 @@ func (srv *Server) workerConfig(prepare func(a *worker.Attempt), delayed func(qu
 			Holder:      srv.holder,
 			Delayed:     delayed,
 			Archived:    srv.archived.callback(),
+			Count:       srv.count(),
 			Observer:    srv.observer(),
 		},
 	}
@@ -274,8 +276,9 @@ func (srv *Server) countsAsFailure(err error) bool {
 	return counts
 }
 
-// reportRecovered calls the Observer and the ErrorHandler for a task whose server crashed.
+// reportRecovered counts a task whose server crashed, and calls the Observer and the ErrorHandler.
 func (srv *Server) reportRecovered(queue string, msg *wire.TaskMessage) {
+	srv.countCrashed(queue, msg)
 	if o := srv.cfg.Observer; o != nil && o.TaskRecovered != nil {
 		task := ObservedTask{ID: msg.ID, Queue: queue, Type: msg.Type, Retried: msg.Retried}
 		callSafely(srv.log, "Observer.TaskRecovered", func() { o.TaskRecovered(task) }, "task", msg.ID)

@@ -141,7 +141,7 @@ var blackBoxMayImport = []string{"internal/rdb", "internal/testenv", "internal/w
 
 // testsMayImport lists what the tests of internal packages may import in addition.
 var testsMayImport = []string{
-	".", "internal/inspect", "internal/proctest", "internal/rdb", "internal/rdbcheck", "internal/redistest", "internal/runner",
+	".", "internal/inspect", "internal/proctest", "internal/rdb", "internal/rdbcheck", "internal/redistest", "internal/rollup", "internal/runner",
 	"internal/script", "x/doctor",
 }
 

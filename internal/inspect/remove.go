@@ -70,7 +70,9 @@ func (r *removal) remove(ctx context.Context) error {
 // sweep deletes all keys of the queue but its pause. It reports whether none was of a task, and no
 // client enqueued one meanwhile.
 func (r *removal) sweep(ctx context.Context) (clean bool, err error) {
-	if _, err := r.delete(ctx, nil); err != nil {
+	// Without its counter the queue does not exist for add_stats.lua: no server writes statistics
+	// that the scan would miss.
+	if _, err := r.delete(ctx, []string{r.queue.Keys.Processed()}); err != nil {
 		return false, err
 	}
 	node, err := r.Master(ctx, r.queue.Keys.Pending())

@@ -147,7 +147,8 @@ type Fetched struct {
 	ID      string
 	Message []byte // encoded; may be malformed
 
-	// Wait is how long the task was pending, if Fetch.Waits is set. It is negative if unknown.
+	// Wait is how long the task was pending. It is negative if unknown, or if Fetch.Waits is not
+	// set.
 	Wait time.Duration
 }
 
@@ -175,7 +176,7 @@ func (f *Fetch) read(c *script.Call) {
 		f.Tasks = make([]Fetched, 0, r.Len()/2)
 	}
 	for r.More() {
-		task := Fetched{ID: r.Text()}
+		task := Fetched{ID: r.Text(), Wait: -time.Microsecond}
 		message := r.Value()
 		if f.Waits {
 			task.Wait = time.Duration(r.Int()) * time.Microsecond

@@ -36,4 +36,5 @@ var (
 	archiveInvalidScript    = load("archive_invalid")
 	leadershipScript        = load("leadership")
 	cancelScript            = load("cancel")
+	addStatsScript          = load("add_stats")
 )

@@ -19,6 +19,7 @@ import (
 	"github.com/asynq-go/asynq/internal/inspect"
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/redistest"
+	"github.com/asynq-go/asynq/internal/rollup"
 	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 	"github.com/asynq-go/asynq/x/doctor"
@@ -90,6 +91,12 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	}
 	if err := b.CancelTo(ctx, "a", wire.CancelDelete); err != nil {
 		t.Error(err)
+	}
+	batch := &rollup.Batch{Queue: "q", Number: 1, Sizes: true, Entries: []rollup.Entry{
+		{Table: rollup.TypeTable, Type: "t", Stats: &rollup.Stats{}}, {Table: rollup.ErrorTable, Kind: "k", Count: 1},
+	}}
+	if replies := b.AddStats(ctx, "sender", []*rollup.Batch{batch}); replies[0].Err != nil || replies[0].Code != script.CodeOK {
+		t.Errorf("statistics: %+v", replies[0])
 	}
 	callDoctor(t, r, b)
 	callGroups(t, r, b)
@@ -353,6 +360,14 @@ func keyIs(key, name string) bool {
 		return key == "asynq:{q}:pending" || key == "asynq:{q}:active" || key == "asynq:{q}:scheduled" || strings.HasPrefix(key, "asynq:{q}:g:")
 	case "the task's hash":
 		return strings.HasPrefix(key, "asynq:{q}:t:")
+	case "statistics of minutes":
+		return key == "asynq:{q}:stats:m:1970-01-01T00"
+	case "statistics of hours":
+		return key == "asynq:{q}:stats:h:1970-01-01"
+	case "errors of minutes":
+		return key == "asynq:{q}:errors:m:1970-01-01T00"
+	case "errors of hours":
+		return key == "asynq:{q}:errors:h:1970-01-01"
 	case "scheduler group":
 		return key == "asynq:scheduler_groups:{g}"
 	case "pending or active", "the list":

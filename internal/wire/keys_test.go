@@ -92,6 +92,10 @@ func TestQueueKeys(t *testing.T) {
 		"ConsumedSets":      "asynq:{low}:spent_sets",
 		"Tick":              "asynq:{low}:tick:e7",
 		"ArchiveLimits":     "asynq:{low}:archive_limits",
+		"StatsMinutes":      "asynq:{low}:stats:m:2025-01-01T01",
+		"StatsHours":        "asynq:{low}:stats:h:2025-01-01",
+		"ErrorMinutes":      "asynq:{low}:errors:m:2025-01-01T01",
+		"ErrorHours":        "asynq:{low}:errors:h:2025-01-01",
 	}
 	keys := func(n wire.Namespace) map[string]string { return queueKeys(n.Queue("low")) }
 	checkKeys(t, reflect.TypeFor[wire.Queue](), keys, want)
@@ -120,6 +124,10 @@ func queueKeys(q wire.Queue) map[string]string {
 		"Processed":         q.Processed(),
 		"Failed":            q.Failed(),
 		"ProcessedOn":       q.ProcessedOn(evening),
+		"StatsMinutes":      q.StatsMinutes(evening),
+		"StatsHours":        q.StatsHours(evening),
+		"ErrorMinutes":      q.ErrorMinutes(evening),
+		"ErrorHours":        q.ErrorHours(evening),
 		"FailedOn":          q.FailedOn(evening),
 		"TaskPrefix":        q.TaskPrefix(),
 		"Prefix":            q.Prefix(),

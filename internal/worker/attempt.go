@@ -18,7 +18,7 @@ type Attempt struct {
 	Lease   any    // owned by the public package; set with Value, only with a receiver
 
 	Started  time.Time
-	Wait     time.Duration // time in pending; negative if unknown; only for an Observer
+	Wait     time.Duration // time in pending; negative if unknown
 	Deadline time.Time     // when the context ends; zero before the handler runs
 
 	fetcher       *Fetcher

@@ -69,6 +69,14 @@ type ArchivedCallback struct {
 	Room func(ctx context.Context)
 }
 
+// Count describes an attempt that ended for statistics.
+type Count struct {
+	Now     time.Time
+	Started bool   // it has started
+	Failed  bool   // it counts as failed
+	Err     string // the text of its error, if Failed
+}
+
 // Callbacks lead to user code. Each may panic, unless the field says that it is internal.
 type Callbacks struct {
 	BaseContext func() context.Context
@@ -77,8 +85,9 @@ type Callbacks struct {
 	OnError     func(ctx context.Context, a *Attempt, err error) // may be nil
 	IsFailure   func(err error) bool
 	RetryDelay  func(a *Attempt, err error) time.Duration
-	Holder      func(a *Attempt) string                 // internal: names the worker in the log of a task; set with AttemptLog
-	Delayed     func(queue string, delay time.Duration) // internal: a task of the queue waits for a retry
-	Archived    *ArchivedCallback                       // may be nil
-	Observer    *Observer                               // may be nil
+	Holder      func(a *Attempt) string                  // internal: names the worker in the log of a task; set with AttemptLog
+	Delayed     func(queue string, delay time.Duration)  // internal: a task of the queue waits for a retry
+	Archived    *ArchivedCallback                        // may be nil
+	Count       func(a *Attempt, o rdb.Outcome, c Count) // internal: counts an attempt that ended; may be nil
+	Observer    *Observer                                // may be nil
 }

@@ -34,7 +34,7 @@ func (f *Fetcher) decode(in *fetch, sent int64) {
 		} else {
 			f.cfg.Log.Error("archived a task with an unreadable message", "queue", a.Queue, "task", task.ID, "error", err)
 		}
-		f.notifyEnded(a, err)
+		f.reportEnd(a, err, false)
 		f.keepFailure(a, err)
 		in.decided = append(in.decided, a)
 	}

@@ -173,9 +173,26 @@ func (l *lane) planFetch(t *RoundTrip, q *queueState, n int) {
 	f.call = rdb.Fetch{
 		Queue: q.name, N: n, Token: l.newToken(), Lease: l.cfg.Lease, MaxActive: q.maxActive,
 		NotAfter: l.notAfter, Mark: q.wakePending || !q.markerLeft || q.capped(),
-		Waits: l.cfg.Observer != nil && l.cfg.Observer.Started != nil,
+		Waits: l.measuresWaits(q),
 	}
 	q.wakePending = false
+}
+
+// measureGap is the time between two fetches of a queue that measure how long tasks have waited, if
+// only statistics need it. To measure it in each would cost Redis up to a tenth of a task.
+const measureGap = 250 * time.Millisecond
+
+// measuresWaits reports whether the next fetch of a queue measures how long its tasks have waited.
+func (l *lane) measuresWaits(q *queueState) bool {
+	if l.cfg.Observer != nil && l.cfg.Observer.Started != nil {
+		return true
+	}
+	now := uptime()
+	if l.cfg.Count == nil || time.Duration(now-q.measured) < measureGap && q.measured != 0 {
+		return false
+	}
+	q.measured = now
+	return true
 }
 
 // effects are what the replies to a round trip cause outside of the lane.

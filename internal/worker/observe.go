@@ -59,8 +59,21 @@ func (f *Fetcher) notifyStarted(a *Attempt) {
 	}
 }
 
-// notifyEnded reports the outcome of an attempt, which is in its settlement.
-func (f *Fetcher) notifyEnded(a *Attempt, err error) {
+// notifyEnded reports the outcome of an attempt that started, which is in its settlement.
+func (f *Fetcher) notifyEnded(a *Attempt, err error) { f.reportEnd(a, err, true) }
+
+func (f *Fetcher) reportEnd(a *Attempt, err error, started bool) {
+	if f.cfg.Count != nil {
+		o := a.settlement.Outcome
+		c := Count{Now: time.Now(), Started: started}
+		if c.Failed = o == rdb.Retry || o == rdb.Archive; c.Failed {
+			c.Err = a.Message.LastErr
+			if !started && c.Err == "" {
+				c.Err = err.Error() // of a message that cannot be decoded
+			}
+		}
+		f.cfg.Count(a, o, c)
+	}
 	if o := f.cfg.Observer; o != nil && o.Ended != nil {
 		f.safely("Observer.AttemptEnded", a, func() { o.Ended(a, a.settlement.Outcome, err) })
 	}

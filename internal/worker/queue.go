@@ -35,8 +35,9 @@ type queueState struct {
 	share, unit      int       // in share: the slots that it gets, and how many of them at once
 	wakeBackoffUntil time.Time // its marker is ignored until then
 	retryAt          time.Time
-	failures         int // consecutive rejections
-	unsettled        int // settlements without a reply or rejected; nothing is fetched before they succeed
+	failures         int   // consecutive rejections
+	measured         int64 // when a fetch last measured how long tasks have waited, as uptime
+	unsettled        int   // settlements without a reply or rejected; nothing is fetched before they succeed
 
 	errorLog rate.Sometimes
 }

@@ -27,6 +27,8 @@ var additions = []string{
 	"* | redis asynq:{*}:answer:*",
 	"* | redis asynq:{*}:marker",
 	"* | redis asynq:{*}:groups_due",
+	"* | redis asynq:{*}:stats:*",
+	"* | redis asynq:{*}:errors:*",
 	"* | redis asynq:{*}:t:* settled*",
 	"* | redis asynq:{*}:t:* group*",
 	"* | redis asynq:{*}:t:* unique_key*",
