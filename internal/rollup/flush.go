@@ -37,7 +37,7 @@ type Batch struct {
 	Minute  int64 // of the sizes
 }
 
-// The limits of a call, and of what is kept of a queue while Redis does not accept it.
+// The limits of the entries of a call, and of those kept of a queue while Redis refuses them.
 const (
 	maxEntries     = 100
 	maxKeptEntries = 10_000

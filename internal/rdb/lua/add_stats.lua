@@ -24,12 +24,14 @@
 -- ARGV[8]   the minute since 1970 to store the sizes of; "" = none
 -- ARGV[9]   prefix of the task keys
 -- ARGV[10]  prefix of the group keys
--- ARGV[11..]  for each entry: minute of the hour, table, name, value
+-- ARGV[11..] for each entry: minute of the hour, table, name, value
 -- RETURN    {OK, ALREADY or GONE (there is no such queue), unix milliseconds now}
 -- BOUND     300 entries; 100 groups
 --
 -- The tables: "queue" and "type", whose value are tokens; "error", with a kind and a type as its
--- name, and a number; "text", with a kind and its text. The values of statistics are tokens, name=number, separated by spaces or semicolons. Those of a
+-- name, and a number; "text", with a kind and its text.
+--
+-- The values of statistics are tokens, name=number, separated by spaces or semicolons. Those of a
 -- name are added, or, if it is in upper case, the largest counts. A text of a few calls is only
 -- joined: to add up its tokens costs ten times as much.
 --
