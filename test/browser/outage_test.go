@@ -20,6 +20,9 @@ func TestRedisOutage(t *testing.T) {
 	s.mini.Close()
 	b.until(`document.getElementById("live").innerText.includes("Redis is unreachable")`)
 	b.until(`document.getElementById("main").innerText.includes("edis") && document.querySelector("table").innerText.includes("default")`)
+	// What is shown is from before the outage: it is gray, with its age in the status.
+	b.until(`document.querySelector("main[data-stale]") && getComputedStyle(document.querySelector(".scroll")).filter === "grayscale(1)"`)
+	b.until(`/data from \d+s ago/.test(document.getElementById("live").innerText) && document.getElementById("main").innerText.includes("figures below are from")`)
 	b.accessible("overview without a Redis")
 	proctest.Until(t, "the port to be free", s.mini.Restart) // another process may have taken it
 	if _, err := s.client.Enqueue(asynq.NewTask("a", nil), asynq.Queue("after")); err != nil {
@@ -27,4 +30,5 @@ func TestRedisOutage(t *testing.T) {
 	}
 	b.until(`document.getElementById("live").innerText.includes("Live")`)
 	b.until(`document.querySelector("table").innerText.includes("after")`)
+	b.until(`!document.querySelector("main[data-stale]")`)
 }

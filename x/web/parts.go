@@ -129,8 +129,15 @@ func (p *parts) history(queue string, metrics []string, span time.Duration) *api
 // freshPoller adapts the poller to the pages.
 type freshPoller struct{ *poll.Poller }
 
-// pollTimeout bounds how long a request waits for a poll that it started.
-const pollTimeout = 2 * time.Second
+const (
+	// pollTimeout bounds how long a request waits for a poll that it started.
+	pollTimeout = 2 * time.Second
+
+	// recent is the age up to which a snapshot is shown while a new one takes longer than recentWait.
+	// The poller polls every ten seconds without open pages.
+	recent     = 15 * time.Second
+	recentWait = 500 * time.Millisecond
+)
 
 // Latest returns a recent snapshot. Without open pages the poller polls rarely, so the first
 // request waits for a new poll.
@@ -140,7 +147,11 @@ func (l freshPoller) Latest() *poll.Snapshot {
 	if s != nil && (s.Err != nil || time.Since(s.At) < now) {
 		return s
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), pollTimeout)
+	wait := pollTimeout
+	if s != nil && time.Since(s.At) < recent {
+		wait = recentWait // the page receives the new one when it is there
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	if fresh, err := l.Fresh(ctx, time.Now().Add(-now)); err == nil {
 		return fresh

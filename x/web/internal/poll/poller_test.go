@@ -167,6 +167,12 @@ func TestPartsFailAlone(t *testing.T) {
 		if q, _ := s.Queue("low"); s.Problems != (Problems{}) || q.Info != nil || !errors.Is(q.Err, errDown) || s.Total.Broken != 1 {
 			t.Errorf("one queue failed, and the snapshot is %+v", s)
 		}
+		again := <-ch
+		for _, s := range []*Snapshot{s, again} {
+			if q, _ := s.Queue("low"); q.Last == nil || q.Last.Pending != 3 || !q.Last.Timestamp.Before(s.At) {
+				t.Errorf("the last known state of the queue is %+v", q.Last)
+			}
+		}
 		f.set(func(f *fakeSource) { f.broken, f.panics = nil, true })
 		if s := <-ch; s.Err != nil || s.Problems.Queues == nil || !strings.Contains(s.Problems.Queues.Error(), "a bug") {
 			t.Errorf("a panic made the snapshot %+v", s)
@@ -187,6 +193,9 @@ func TestRedisGoesAway(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		s := p.Latest()
+		if age := s.At.Sub(s.DataAt); age < 5*time.Second || age > 20*time.Second {
+			t.Errorf("the data of a failed poll are %v old", age)
+		}
 		if !errors.Is(s.Err, errDown) || len(s.Queues) != 1 || s.Queues[0].Info.Pending != 3 || s.Total.Pending != 3 {
 			t.Errorf("while Redis is away: %+v", s)
 		}

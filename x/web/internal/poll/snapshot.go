@@ -45,10 +45,9 @@ type Queue struct {
 	Err  error
 	Rate Rate
 
-	// Last is the state at LastAt, if the queue could be read before but not now. It is nil
+	// Last is the last known state, if the queue could be read before but not now. It is nil
 	// otherwise.
-	Last   *asynq.QueueInfo
-	LastAt time.Time
+	Last *asynq.QueueInfo
 
 	// Unhandled are types of waiting tasks that no running server of the queue handles, the most
 	// frequent first. They are up to about a minute old.

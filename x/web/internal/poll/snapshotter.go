@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -286,9 +287,7 @@ func (l *snapshotter) takeQueues(results []asynq.QueueInfoResult) []Queue {
 			info.MemoryUsage = l.memory[r.Queue].bytes
 			q.Info = &info
 		} else if old, ok := l.last.Queue(r.Queue); ok {
-			if q.Last, q.LastAt = old.Last, old.LastAt; old.Info != nil {
-				q.Last, q.LastAt = old.Info, l.last.At
-			}
+			q.Last = cmp.Or(old.Info, old.Last)
 		}
 		queues[n] = q
 	}

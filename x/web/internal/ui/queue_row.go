@@ -30,7 +30,7 @@ func rowOf(q poll.Queue) queueRow {
 	case q.Err != nil:
 		row.Error = sentence("Could not read the queue: " + show.Cause(q.Err))
 		if q.Last != nil {
-			row.Info, row.LastAt = q.Last, q.LastAt
+			row.Info, row.LastAt = q.Last, q.Last.Timestamp
 		}
 	case q.Info == nil:
 		row.Error = "No data yet."

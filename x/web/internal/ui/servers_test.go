@@ -95,6 +95,53 @@ func TestServersBounded(t *testing.T) {
 	}
 }
 
+// A thousand servers with a hundred tasks each have pages, which are fast.
+func TestServersArePaged(t *testing.T) {
+	s := newSite(t)
+	s.now = today
+	var all []*asynq.ServerInfo
+	for n := range 1000 {
+		server := &asynq.ServerInfo{ID: fmt.Sprint("s", n), Host: "host", PID: n, Concurrency: 100, Queues: map[string]int{"q": 1}, Status: "active", Started: today}
+		for k := range 100 {
+			server.ActiveWorkers = append(server.ActiveWorkers, &asynq.WorkerInfo{
+				TaskID: fmt.Sprintf("%d-%d", n, k), TaskType: "t", TaskPayload: []byte(`{"user_id":1}`), Queue: "q", Started: today.Add(time.Duration(-n-k) * time.Second)})
+		}
+		all = append(all, server)
+	}
+	s.poller.snapshot = &poll.Snapshot{At: today, Servers: all}
+	rows := func(a *answer, n int) int { return len(within(a.all("table")[n], "tr")) - 1 }
+	took, page := time.Hour, (*answer)(nil)
+	for range 3 { // the fastest: other load only slows them down
+		began := time.Now()
+		page = s.get("/servers")
+		took = min(took, time.Since(began))
+	}
+	if rows(page, 0) != mostServers || rows(page, 1) != mostRunning || took > time.Second {
+		t.Errorf("%d servers, %d tasks in %v", rows(page, 0), rows(page, 1), took)
+	}
+	for _, part := range []string{"1 to 50 of 1,000", "1 to 200 of 100,000", "1,000 active servers · 100,000 of 100,000 slots busy"} {
+		if !strings.Contains(page.text("main"), part) {
+			t.Errorf("the page does not say %q", part)
+		}
+	}
+	// Both lists have their own links.
+	links := page.all("a", "rel", "next")
+	if len(links) != 2 {
+		t.Fatalf("%d links to next pages", len(links))
+	}
+	next := s.get(attr(links[0], "href"))
+	if !strings.Contains(next.text("main"), "51 to 100 of 1,000") || !strings.Contains(next.text("main"), "1 to 200 of 100,000") {
+		t.Error("the second page of servers")
+	}
+	both := s.get(attr(next.all("a", "rel", "next")[1], "href"))
+	if !strings.Contains(both.text("main"), "51 to 100 of 1,000") || !strings.Contains(both.text("main"), "201 to 400 of 100,000") {
+		t.Error("the second page of both")
+	}
+	if got := s.ask("/servers", "tasks", "x").status; got != http.StatusUnprocessableEntity {
+		t.Errorf("an invalid page: %d", got)
+	}
+}
+
 func TestNoServers(t *testing.T) {
 	s := newSite(t)
 	s.now = today
