@@ -20,7 +20,7 @@ func TestRedisOutage(t *testing.T) {
 	s.mini.Close()
 	b.until(`document.getElementById("live").innerText.includes("Redis is unreachable")`)
 	b.until(`document.getElementById("main").innerText.includes("edis") && document.querySelector("table").innerText.includes("default")`)
-	// What is shown is from before the outage: it is gray, with its age in the status.
+	// The figures are from before the outage: they are gray, with their age in the status.
 	b.until(`document.querySelector("main[data-stale]") && getComputedStyle(document.querySelector(".scroll")).filter === "grayscale(1)"`)
 	b.until(`/data from \d+s ago/.test(document.getElementById("live").innerText) && document.getElementById("main").innerText.includes("figures below are from")`)
 	b.accessible("overview without a Redis")

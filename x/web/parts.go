@@ -133,8 +133,8 @@ const (
 	// pollTimeout bounds how long a request waits for a poll that it started.
 	pollTimeout = 2 * time.Second
 
-	// recent is the age up to which a snapshot is shown while a new one takes longer than recentWait.
-	// The poller polls every ten seconds without open pages.
+	// recent is the age up to which a snapshot is shown while a new one takes longer than
+	// recentWait. The poller polls every ten seconds without open pages.
 	recent     = 15 * time.Second
 	recentWait = 500 * time.Millisecond
 )
