@@ -18,8 +18,8 @@ func (b *tab) point(selector string) {
 	call(b, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: at[0], Y: at[1]})
 }
 
-// Below the pointer, cells change and rows stay: the row of a deleted queue gets a line through, and
-// new rows wait until the pointer has left the table.
+// Below the pointer, cells change and rows stay: the row of a deleted queue gets a line through,
+// and new rows wait until the pointer has left the table.
 func TestRowsStayUnderThePointer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
