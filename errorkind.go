@@ -17,7 +17,7 @@ import "github.com/asynq-go/asynq/internal/errorkind"
 //     URLs and quoted messages of errors are kept.
 //
 // A URL keeps its scheme, host and path, with placeholders for the variable segments of the path,
-// but not its user, password, query and fragment. Host names are kept, except for numbers in them.
+// but not its user, password and query. Host names are kept, except for numbers in them.
 // Codes are kept: "status 503", "SQLSTATE 23505", "errno 111", "404 Not Found". The texts of
 // SkipRetry, RevokeTask, RetryAfter and Snooze are removed from an error that wraps them.
 //

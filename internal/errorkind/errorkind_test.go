@@ -1,6 +1,7 @@
 package errorkind_test
 
 import (
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -97,7 +98,7 @@ func TestOf(t *testing.T) {
 		{"postgres://bob:secret@10.0.0.7:5432/shop?sslmode=off: closed", "postgres://‹address›/shop: closed"},
 		{"bob:secret@tcp(10.0.0.7:3306)/shop: closed", "‹text›@tcp(‹address›)‹path›: closed"},
 		{"GET /v1/users/42/orders/8c6976e5-b541-0415-bde9-08bd4dee15df?x=1 failed", "GET /v1/users/#/orders/‹id› failed"},
-		{"see https://example.com/a/2026-11-23/v1/f%20g/ada@example.com/#top.", "see https://example.com/a/‹time›/v1/‹id›/‹id›/."},
+		{"see https://example.com/a/2026-11-23/v1/f%20g/ada@example.com/#top.", "see https://example.com/a/‹time›/v1/‹id›/‹id›/#top."},
 		{"blob sha256:8c6976e5b5410415bde908bd4dee15df of order ord_9f8A7c6D5e4B3a2C", "blob sha256:‹id› of order ord_‹id›"},
 		{`no such user "ada \"the\" 1"`, `no such user "‹text›"`},
 		{"can't open 'a b' or `c`", "can't open '‹text›' or `‹text›`"},
@@ -107,6 +108,11 @@ func TestOf(t *testing.T) {
 		{"main.go:42: bad and/or text/html in github.com/a/b", "main.go:#: bad and/or text/html in github.com/a/b"},
 		{"timed out after 1m30.5s, limit 300ms", "timed out after ‹duration›, limit ‹duration›"},
 		{"2026-11-21 14:03:59 and 2026-11-21T14:03:59.12Z: too late", "‹time› and ‹time›: too late"},
+		{"between 2026-11-21 2026-11-21T14:03:59.123456Z", "between ‹time›"},
+		{"https://3scale.example/a1b/4file.png fails", "https://#scale.example/a#b/#file.png fails"},
+		{"https://mx7.example.com:8443/img_12.png fails", "https://mx#.example.com:#/img_#.png fails"},
+		{"https://a.example/#access_token=s3cret fails", "https://a.example/‹id› fails"},
+		{"https://a.example#access_token=s3cret fails", "https://‹text› fails"},
 		{"mail to ada+42@example.com bounced", "mail to ‹email› bounced"},
 		{"HTTP 503 after 3 tries", "HTTP 503 after # tries"},
 		{"HTTP/1.1 503 Service Unavailable", "HTTP/#.# 503 Service Unavailable"},
@@ -160,6 +166,24 @@ func TestLongTexts(t *testing.T) {
 		check(t, errorkind.Of(text))
 		check(t, errorkind.Of(text+frames))
 		check(t, errorkind.Of("boom"+frames+text))
+	}
+}
+
+// Parts of words in any order make no text whose kind is not one.
+func TestRandomTexts(t *testing.T) {
+	t.Parallel()
+	parts := []string{
+		"1", "42", "‹id›", "#", "‹time›", " ", ": ", "'", "\"", "@", " @ ", "a", "deadbeef", "10.0.0.1", ":80", "https://", "h.x", "/", "v1", "?", "=",
+		"-", "_", ".", ",", "(", ")", "status", "constraint", "12:30", "2026-01-02", "2026-01-02T12:30:00.5Z", "3ms", "%", "\\", "x=", "GET ", "{", "msg",
+		"…", "‹", "eyJ", "abcdefgh1A2b3C4d5", "\n", "503", "Error", "skip retry for the task", "::1", "[", "]", "1,000", "\tat a.b(", "main.f()\n\t/a.go:1\n",
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 50_000 {
+		var text strings.Builder
+		for range 1 + random.IntN(8) {
+			text.WriteString(parts[random.IntN(len(parts))])
+		}
+		check(t, errorkind.Of(text.String()))
 	}
 }
 

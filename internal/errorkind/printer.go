@@ -215,7 +215,7 @@ func (p *printer) word(s string, size int) int {
 		default:
 			p.classify(w, s[end:])
 		}
-		if end >= 16 && end == size && string(p.out[before:]) == id {
+		if end >= 16 && end == size && len(p.out) > before && string(p.out[before:]) == id {
 			end += padding(s[end:])
 			size = end
 		}

@@ -109,7 +109,7 @@ const minHex = 8
 // names writes a word with placeholders for its parts that look generated, and # for numbers.
 func (p *printer) names(w string) {
 	if n := affix(w); isNanoID(w[n:]) {
-		p.text(w[:n])
+		p.names(w[:n])
 		p.hole(id)
 		return
 	}

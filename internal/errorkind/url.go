@@ -2,13 +2,13 @@ package errorkind
 
 import "strings"
 
-// url writes the scheme, the host and the path of a URL. It omits user names, passwords, queries
-// and fragments.
+// url writes the scheme, the host and the path of a URL. It omits user names, passwords and
+// queries. A # does not start a fragment, because it may be a placeholder.
 func (p *printer) url(w string) {
 	n := strings.Index(w, "://") + len("://")
 	p.names(w[:n])
 	host, path := w[n:], ""
-	if n := strings.IndexAny(host, "/?#"); n >= 0 && (host[n] != '#' || n == 0 || host[n-1] != ':') {
+	if n := strings.IndexAny(host, "/?"); n >= 0 {
 		host, path = host[:n], host[n:]
 	}
 	if n := strings.LastIndexByte(host, '@'); n >= 0 {
@@ -18,7 +18,7 @@ func (p *printer) url(w string) {
 		host = ""
 		if n := strings.LastIndexByte(path, '@'); n >= 0 {
 			host, path = path[n+1:], ""
-			if n := strings.IndexAny(host, "/?#"); n >= 0 {
+			if n := strings.IndexAny(host, "/?"); n >= 0 {
 				host, path = host[:n], host[n:]
 			}
 		} else {
@@ -111,13 +111,7 @@ const (
 
 // urlPath writes the path of a URL with placeholders for its variable segments.
 func (p *printer) urlPath(path string) {
-	for n := 0; n < len(path); n++ {
-		// A # at the beginning of a segment is a placeholder, unless something follows it.
-		if c := path[n]; c == '?' || c == '#' && (n == 0 || path[n-1] != '/' || n+1 < len(path) && path[n+1] != '/') {
-			path = path[:n]
-			break
-		}
-	}
+	path, _, _ = strings.Cut(path, "?")
 	for n := 0; path != ""; n++ {
 		segment, rest, more := strings.Cut(path, "/")
 		if n > maxSegments {
