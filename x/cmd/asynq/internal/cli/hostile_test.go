@@ -108,6 +108,8 @@ func TestHostileNames(t *testing.T) {
 		{"errors"}, {"errors", "-o", "wide"}, {"errors", "-q", csv(unknown)}, {"errors", hostileText}, {"errors", "--filter", "x" + hostileText},
 		{"errors", "inspect", kind, unknown}, {"errors", "inspect", kind, "-o", "yaml"}, {"errors", "run", kind, "--dry-run"}, {"errors", "run", unknown, "--yes"},
 		{"errors", "archive", kind, "--dry-run"}, {"errors", "delete", kind, "--dry-run"}, {"errors", "delete", kind},
+		{"limit", "ls"}, {"limit", "ls", "-o", "yaml"}, {"limit", "ls", "--sort", hostileText}, {"lock", "ls"}, {"lock", "ls", "-q", csv(unknown)},
+		{"lock", "ls", "-o", "json"}, {"lock", "ls", "-s", csv(hostileText)},
 		{"server", "ls"}, {"server", "ls", "-o", "json"},
 		{"cron", "ls"}, {"cron", "ls", "-o", "yaml"}, {"cron", "run", "--dry-run", entry, unknown}, {"cron", "run", entry, unknown}, {"cron", "history", entry, unknown},
 		{"doctor"}, {"doctor", "-q", csv(unknown)}, {"doctor", "-o", "json"},

@@ -23,6 +23,8 @@ var commands = []func(*app) *cobra.Command{
 	newExporter,
 	newService,
 	newCron,
+	newLimit,
+	newLock,
 	newDoctor,
 	newExport,
 	newImport,
