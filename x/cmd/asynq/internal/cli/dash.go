@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/dash"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/editor"
 )
 
 func newDash(a *app) *cobra.Command {
@@ -39,6 +40,7 @@ func (a *app) dash(cmd *cobra.Command) error {
 	o := dash.Options{Inspector: insp, Refresh: refresh, In: a.In, Out: a.Out}
 	o.ReadOnly, _ = cmd.Flags().GetBool("read-only")
 	o.ReadOnly = o.ReadOnly || a.config.ReadOnly()
+	o.Editor, _ = editor.Command(a.Env) // without one, the dashboard reports it
 	target := a.config.Target()
 	o.Target, o.Context = target.String(), target.Context
 	if o.Protected = a.config.Protected(); o.Protected {

@@ -2,11 +2,11 @@ package cli
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/clone"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 )
 
@@ -50,14 +50,14 @@ deadline unless that has passed, and no uniqueness lock, group or expiry.`,
 				if err != nil {
 					return err
 				}
-				opts := copyOptions(t)
+				var opts []asynq.Option
 				if to, _ := cmd.Flags().GetString("to"); to != "" {
 					opts = append(opts, asynq.Queue(to))
 				}
 				if later {
 					opts = append(opts, asynq.ProcessAt(at))
 				}
-				info, err := c.EnqueueContext(cmd.Context(), asynq.NewTaskWithHeaders(t.Type, t.Payload, t.Headers), opts...)
+				info, err := clone.Enqueue(cmd.Context(), c, t, opts...)
 				if err != nil {
 					return err
 				}
@@ -72,13 +72,4 @@ deadline unless that has passed, and no uniqueness lock, group or expiry.`,
 	_ = cmd.RegisterFlagCompletionFunc("to", a.queueNames)
 	addProcessAt(cmd)
 	return cmd
-}
-
-// copyOptions returns the options of a copy of a task.
-func copyOptions(t *asynq.TaskInfo) []asynq.Option {
-	opts := []asynq.Option{asynq.Queue(t.Queue), asynq.MaxRetry(t.MaxRetry), asynq.Timeout(t.Timeout), asynq.Retention(t.Retention)}
-	if t.Deadline.After(time.Now()) {
-		opts = append(opts, asynq.Deadline(t.Deadline))
-	}
-	return opts
 }

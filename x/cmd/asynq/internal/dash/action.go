@@ -85,7 +85,7 @@ type dialog struct {
 // verbs names the actions of keys.
 var verbs = map[string]string{
 	"r": "run", "a": "archive", "d": "delete", "c": "cancel", "p": "pause", "e": "enqueue",
-	"R": "run all", "A": "archive all", "D": "delete all",
+	"E": "edit", "C": "copy", "R": "run all", "A": "archive all", "D": "delete all",
 }
 
 // requestAction asks for confirmation of an action on the selected item.
@@ -98,8 +98,11 @@ func (m *model) requestAction(key string) tea.Cmd {
 		m.showToast("read-only: "+verb+" is disabled", warnTone)
 		return nil
 	}
-	if verb == "enqueue" {
+	switch verb {
+	case "enqueue":
 		return m.startForm()
+	case "edit":
+		return m.editPayload()
 	}
 	target := m.target()
 	var a *action
@@ -107,6 +110,14 @@ func (m *model) requestAction(key string) tea.Cmd {
 	switch key {
 	case "R", "A", "D":
 		a, err = m.actionAll(key)
+	case "C":
+		a, err = m.copyTask(&target)
+	case "r", "a", "d", "c":
+		if len(m.marks.keys) > 0 {
+			a, err = m.actionMarked(key)
+			break
+		}
+		fallthrough
 	default:
 		a, err = m.action(key, &target)
 	}
@@ -234,6 +245,9 @@ func (m *model) action(key string, r *ref) (*action, error) {
 		if key == "p" {
 			return simple("Pause", "paused", "queue "+queue, func(i *asynq.Inspector) error { return i.PauseQueue(queue) }), nil
 		}
+		if key == "d" {
+			return m.deleteQueue(queue), nil
+		}
 	case refEntry:
 		if key == "r" {
 			return &action{verb: "Enqueue now", of: "the task of entry " + id, do: func(ctx context.Context) (string, error) {
@@ -269,6 +283,28 @@ func (m *model) action(key string, r *ref) (*action, error) {
 		}
 	}
 	return nil, nil
+}
+
+// deleteQueue returns the action that deletes a queue. If it has tasks, its name confirms.
+func (m *model) deleteQueue(queue string) *action {
+	insp := m.insp
+	a := &action{verb: "Delete", of: "queue " + queue, risky: true}
+	tasks := 0
+	if q := m.queue(queue); q == nil || q.Size > 0 {
+		a.of, a.name = a.of+" and its tasks", queue
+		if q != nil {
+			tasks = q.Size
+			a.of = fmt.Sprintf("queue %s and its %s", queue, plural(tasks, "task"))
+		}
+		if clean(queue) != queue || strings.TrimSpace(queue) != queue || len(queue) > filterLimit {
+			a.name = "delete" // the name cannot be typed
+		}
+	}
+	of, force := a.of, a.name != ""
+	a.do = func(ctx context.Context) (string, error) {
+		return "deleted " + of, insp.WithContext(ctx).DeleteQueue(queue, force)
+	}
+	return a
 }
 
 func require(ok bool, otherwise string) error {
@@ -393,6 +429,7 @@ func (m *model) runAction(a *action) tea.Cmd {
 
 func (m *model) actionDone(msg doneMsg) {
 	m.busy = max(0, m.busy-1)
+	m.marks = marks{}
 	switch {
 	case msg.err == nil:
 		m.showToast(msg.text, goodTone)

@@ -46,6 +46,9 @@ type Options struct {
 	// Context is the name of the context, if any.
 	Context string
 
+	// Editor is the command line of the editor of payloads. If empty, payloads cannot be edited.
+	Editor []string
+
 	// Protected makes each confirmation require the name of the context.
 	Protected bool
 

@@ -52,6 +52,9 @@ func (m *model) actionHints() []hint {
 	var all []hint
 	target := m.target()
 	for _, key := range []string{"r", "c", "p", "a", "d"} {
+		if key == "d" && target.kind == refQueue {
+			continue // the help shows it
+		}
 		a, err := m.action(key, &target)
 		if a == nil || err != nil {
 			continue
@@ -96,7 +99,11 @@ func (m *model) helpBox() []string {
 		{"← →", "previous, next state"},
 		{"[ ]", "previous, next queue"},
 		{"< >", "previous, next page"},
-		{"o", "reverse the order"},
+		{"o", "tasks: reverse the order"},
+		{"s S", "rows: sort by next column, reverse"},
+		{"m M", "mark a task, all on the page"},
+		{":", "go to a queue, page or task ID"},
+		{"y Y", "copy the ID, the payload"},
 		{"v", "JSON, text or hex"},
 		{"ctrl+r", "refresh now"},
 		{"q", "quit"},
@@ -106,8 +113,10 @@ func (m *model) helpBox() []string {
 		{"p", "pause or resume a queue"},
 		{"r", "run a task or entry now"},
 		{"a", "archive a task"},
-		{"d", "delete a task"},
+		{"d", "delete a task or queue"},
 		{"c", "cancel an active task"},
+		{"E", "edit the payload of a task"},
+		{"C", "enqueue a copy of a task"},
 		{"R A D", "run, archive, delete all"},
 	}
 	if m.readOnly {

@@ -24,6 +24,8 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		return m.answer(k, key)
 	case m.form != nil:
 		return m.pressForm(k, key)
+	case m.jumping:
+		return m.pressJump(k, key)
 	case m.input != nil:
 		return m.pressFilter(k, key)
 	}
@@ -41,6 +43,18 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		m.back()
 	case "ctrl+r", "f5":
 		m.source.refreshNow()
+	case ":":
+		return m.startJump()
+	case "m":
+		m.mark()
+	case "M":
+		m.markAll()
+	case "s":
+		m.sortNext()
+	case "S":
+		m.sortOther()
+	case "y", "Y":
+		return m.yank(key == "Y")
 	case "o":
 		m.reverse()
 	case "v":
@@ -168,9 +182,7 @@ func (m *model) open() {
 	}
 	switch r.ref.kind {
 	case refQueue:
-		m.switchTab(viewTasks)
-		m.pages[viewTasks].filter = ""
-		m.listQueue(r.ref.queue)
+		m.openQueue(r.ref.queue)
 	case refGroup:
 		m.switchTab(viewTasks)
 		m.pages[viewTasks].filter = ""
@@ -193,6 +205,8 @@ func (m *model) back() {
 	switch {
 	case b.found != nil && b.found.running:
 		m.source.stopSearch()
+	case len(m.marks.keys) > 0:
+		m.marks = marks{}
 	case p.filter != "":
 		m.setFilter("")
 	case len(m.stack) > 0:

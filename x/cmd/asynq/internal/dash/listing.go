@@ -54,11 +54,15 @@ func (m *model) listing() listing {
 	case viewError:
 		l = m.showError()
 	}
+	if p.sortBy != "" {
+		l.sort(p.sortBy, p.falling)
+	}
+	m.showMarks(&l)
 	if m.snap == nil {
 		l.rows, l.empty = nil, "Connecting …"
 	}
 	if p.filter != "" && p.view != viewTasks && !l.isDoc {
-		l.applyFilter(p.filter, m.input != nil)
+		l.applyFilter(p.filter, m.input != nil && !m.jumping)
 	}
 	// Leave space for at least two rows.
 	if most := m.bodyHeight() - 3; len(l.head) > most {

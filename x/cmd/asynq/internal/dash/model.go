@@ -60,6 +60,11 @@ type model struct {
 	form   *form
 	input  *textinput.Model // the filter being typed
 	before string           // the previous filter
+	marks  marks
+
+	jumping   bool // the input is the prompt of jump
+	editor    []string
+	runEditor runEditor
 
 	toast      cell
 	toastUntil time.Time
@@ -71,6 +76,7 @@ func newModel(ctx context.Context, o *Options, s source) *model {
 		ctx: ctx, insp: o.Inspector, client: o.Client, refresh: refreshOf(*o), readOnly: o.ReadOnly,
 		where: cleanLine(o.Target), source: s, clock: time.Now, zone: time.Local, dark: true, theme: newTheme(true),
 	}
+	m.editor, m.runEditor = o.Editor, inTerminal
 	if o.Protected {
 		m.context = o.Context
 	}
@@ -106,6 +112,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.setSnapshot(&msg)
 	case preparedMsg:
 		cmd = m.actionPrepared(msg)
+	case jumpMsg:
+		m.jumped(msg)
+	case editedMsg:
+		cmd = m.edited(msg)
 	case doneMsg:
 		m.actionDone(msg)
 	case tea.KeyPressMsg:

@@ -35,6 +35,10 @@ type page struct {
 	// reverse lists tasks in the opposite order.
 	reverse bool
 
+	// sortBy is the title of the column that sorts the rows; "" means the order of the page.
+	sortBy  string
+	falling bool
+
 	// key and row are the position of the cursor: the row with the key if it exists, otherwise the
 	// row with this index.
 	key string

@@ -45,6 +45,8 @@ type row struct {
 	ref   ref
 	// more is hidden text that the filter also matches.
 	more string
+	// marked rows are the subject of the next action.
+	marked bool
 }
 
 const gap = 2
@@ -65,12 +67,16 @@ func table(th *theme, cols []column, rows []row, cursor, top, w, h int) []string
 }
 
 func tableRow(th *theme, cols []column, r row, widths []int, w int, selected bool) string {
+	bar := th.cursorBar
+	if r.marked {
+		bar = "●"
+	}
 	if !selected {
-		return " " + line(widths, cols, func(i int) string {
+		return th.paint(warnTone, map[bool]string{false: " ", true: "●"}[r.marked]) + line(widths, cols, func(i int) string {
 			return th.paint(r.cells[i].tone, pad(r.cells[i].text, widths[i], cols[i].right))
 		}, strings.Repeat(" ", gap))
 	}
-	l := th.paintSelected(accentTone, th.cursorBar) + line(widths, cols, func(i int) string {
+	l := th.paintSelected(accentTone, bar) + line(widths, cols, func(i int) string {
 		return th.paintSelected(r.cells[i].tone, pad(r.cells[i].text, widths[i], cols[i].right))
 	}, th.paintSelected(plainTone, strings.Repeat(" ", gap)))
 	return l + th.paintSelected(plainTone, strings.Repeat(" ", max(0, w-ansi.StringWidth(l))))

@@ -180,7 +180,7 @@ func (m *model) footer(w int) string {
 	th := &m.theme
 	switch {
 	case m.input != nil:
-		return " " + th.paint(accentTone, "/") + inputView(m.input)
+		return " " + th.paint(accentTone, map[bool]string{false: "/", true: ":"}[m.jumping]) + inputView(m.input)
 	case m.toast.text != "" && m.clock().Before(m.toastUntil):
 		return " " + th.paint(m.toast.tone, pad(m.toast.text, w-2, false))
 	}
