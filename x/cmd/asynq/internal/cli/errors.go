@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -280,12 +281,13 @@ func newErrorsInspect(a *app) *cobra.Command {
 				return err
 			}
 			kinds, scanErr := a.kinds(cmd.Context(), i, scan, errorSamples)
+			stats := errorStats(cmd.Context(), i)
 			return a.eachArg(args, func(id string) error {
 				k, err := findKind(kinds, id)
 				if err != nil {
 					return errors.Join(err, scanErr)
 				}
-				row := &errorDetails{errorRow: newErrorRow(k)}
+				row := &errorDetails{errorRow: newErrorRow(k), Attempts: attemptsOf(stats, k.Text, scan.Queues)}
 				for _, t := range k.Samples {
 					row.Tasks = append(row.Tasks, newErrorTask(t))
 				}
@@ -302,9 +304,56 @@ func newErrorsInspect(a *app) *cobra.Command {
 	return cmd
 }
 
+// statsPeriod is how far back `errors inspect` counts attempts.
+const statsPeriod = 24 * time.Hour
+
+// errorStats returns the statistics of failed attempts, or nil if they cannot be read: the other
+// details do not need them.
+func errorStats(ctx context.Context, i *asynq.Inspector) []*asynq.ErrorStats {
+	stats, err := i.ErrorStats(ctx, "", time.Now().Add(-statsPeriod), time.Time{})
+	if err != nil {
+		return nil
+	}
+	return stats
+}
+
+// errorAttempts counts the failed attempts with errors of one kind.
+type errorAttempts struct {
+	Count   int64      `json:"count"`
+	FirstAt *time.Time `json:"first_at"` // start of the minute
+	LastAt  *time.Time `json:"last_at"`
+}
+
+// attemptsOf sums up the attempts of a kind in the given queues, or in all if none are given. It
+// returns nil if there are none.
+func attemptsOf(stats []*asynq.ErrorStats, kind string, queues []string) *errorAttempts {
+	var sum errorAttempts
+	var first, last time.Time
+	for _, s := range stats {
+		if s.Kind != kind || len(queues) > 0 && !slices.Contains(queues, s.Queue) {
+			continue
+		}
+		sum.Count += s.Count
+		if first.IsZero() || s.First.Before(first) {
+			first = s.First
+		}
+		if s.Last.After(last) {
+			last = s.Last
+		}
+	}
+	if sum.Count == 0 {
+		return nil
+	}
+	sum.FirstAt, sum.LastAt = moment(first), moment(last)
+	return &sum
+}
+
 // errorDetails is a kind of error with some of its tasks.
 type errorDetails struct {
 	*errorRow
+
+	// Attempts are those of the last 24 hours; null if servers have counted none.
+	Attempts *errorAttempts `json:"failed_attempts_24h"`
 
 	Tasks []errorTask `json:"tasks"` // those that failed last, at most 10
 }
@@ -313,8 +362,14 @@ func (r *errorDetails) write(w io.Writer, o out.Options) error {
 	fields := []out.Field{
 		{Name: "ID", Value: r.ID}, {Name: "Error", Value: r.Kind}, {Name: "Example", Value: r.ErrorMessage}, {},
 		{Name: "Tasks", Value: r.Count}, {Name: "  retry", Value: r.Retry}, {Name: "  archived", Value: r.Archived},
-		{Name: "First failed", Value: timeOrNone(r.FirstFailedAt)}, {Name: "Last failed", Value: timeOrNone(r.LastFailedAt)}, {},
+		{Name: "First failed", Value: timeOrNone(r.FirstFailedAt)}, {Name: "Last failed", Value: timeOrNone(r.LastFailedAt)},
 	}
+	if n := r.Attempts; n != nil {
+		fields = append(fields, out.Field{
+			Name: "Failed attempts", Value: fmt.Sprintf("%d in the last 24 hours, %s to %s", n.Count, timeOrNone(n.FirstAt), timeOrNone(n.LastAt)),
+		})
+	}
+	fields = append(fields, out.Field{})
 	for _, list := range []struct {
 		name  string
 		items []failures.Counted

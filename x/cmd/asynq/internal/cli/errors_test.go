@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,29 @@ func TestErrorsCompletion(t *testing.T) {
 	w := newWorld(t)
 	id := w.seedErrors()
 	if r := w.run("__complete", "errors", "run", id[:3]); !strings.HasPrefix(r.out, id+"\n") {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// `errors inspect` counts the failed attempts of the last 24 hours, also those of tasks that failed
+// before, if servers have counted them.
+func TestErrorsInspectAttempts(t *testing.T) {
+	w := newWorld(t)
+	w.serveMail([]string{"a", "b"}, func() {
+		w.enqueue("failing", "", asynq.Queue("mail"), asynq.MaxRetry(3))
+		w.enqueue("also:failing", "", asynq.Queue("mail"), asynq.MaxRetry(0))
+	})
+	id := failures.ID("dial tcp: i/o timed out")
+	for _, queue := range []string{"", "mail"} {
+		args := []string{"errors", "inspect", id}
+		if queue != "" {
+			args = append(args, "-q", queue)
+		}
+		if r := w.run(args...); !regexp.MustCompile(`Failed attempts: +2 in the last 24 hours, \d+-.*Z to \d+-.*Z\n`).MatchString(r.out) {
+			t.Errorf("%q: got %+v", args, r)
+		}
+	}
+	if r := w.run("errors", "inspect", id, "-o", "template={{.failed_attempts_24h.count}}"); r.out != "2\n" {
 		t.Errorf("got %+v", r)
 	}
 }
