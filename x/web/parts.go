@@ -136,7 +136,7 @@ const (
 	// recent is the age up to which a snapshot is shown while a new one takes longer than
 	// recentWait. The poller polls every ten seconds without open pages.
 	recent     = 15 * time.Second
-	recentWait = 500 * time.Millisecond
+	recentWait = 200 * time.Millisecond
 )
 
 // Latest returns a recent snapshot. Without open pages the poller polls rarely, so the first
