@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 )
 
@@ -55,6 +56,7 @@ const (
 	QueueDelete    = access.QueueDelete
 	ScheduleRun    = access.ScheduleRun
 	AuditView      = access.AuditView
+	HealthMute     = access.HealthMute
 )
 
 // ErrUnauthenticated means that the user must log in. If the error of Options.Authorize wraps it,
@@ -175,6 +177,10 @@ type Options struct {
 	// polls. The default is 2 seconds.
 	PollInterval time.Duration
 
+	// Health has the thresholds of problems that the overview and the API report. The zero value
+	// has the defaults, see docs/HEALTH.md.
+	Health health.Settings
+
 	// MaxBody is the limit of a request body, in bytes. The default is 8 MiB.
 	MaxBody int64
 }
@@ -190,6 +196,9 @@ func (o Options) Check() error {
 	}
 	if o.PollInterval < 0 {
 		errs = append(errs, fmt.Errorf("PollInterval is negative: %v", o.PollInterval))
+	}
+	if err := o.Health.Validate(); err != nil {
+		errs = append(errs, err)
 	}
 	rules := o.access()
 	rules.RootPath = "" // already reported

@@ -45,7 +45,13 @@ func New(opts Options) *Handler {
 	}
 	shared := conn.Shared()
 	p := &parts{opts: opts, redis: conn.Client, inspector: asynq.NewInspector(shared), client: asynq.NewClient(shared)}
-	p.poller = poll.New(poll.Config{Source: poll.NewSource(p.inspector, conn.Client), Interval: opts.PollInterval, Logger: opts.Logger})
+	cfg := poll.Config{
+		Source: poll.NewSource(p.inspector, conn.Client), Interval: opts.PollInterval, Logger: opts.Logger, Health: opts.Health,
+	}
+	if !opts.ReadOnly {
+		cfg.Unmute = p.inspector.UnmuteCause
+	}
+	p.poller = poll.New(cfg)
 	p.bulk = bulk.New(bulk.Config{Inspector: p.inspector, Logger: opts.Logger, Seen: redact.Redact(opts.Redact).Task})
 	p.survey = survey.New(survey.Config{Inspector: p.inspector, Logger: opts.Logger})
 	p.prometheus = prom.New(opts.PrometheusAddress, opts.Logger)

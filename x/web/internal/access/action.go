@@ -31,6 +31,7 @@ const (
 	QueueDelete    Verb = "queue.delete"
 	ScheduleRun    Verb = "schedule.run"
 	AuditView      Verb = "audit.view"
+	HealthMute     Verb = "health.mute"
 )
 
 // reads reports whether the verb changes nothing.
@@ -43,6 +44,7 @@ type Action struct {
 	Group  string
 	TaskID string // empty: none, or several
 	Entry  string // ID of a scheduler entry
+	Cause  string // ID of a cause of x/health
 	State  string // of the tasks of a bulk change
 	Filter string // of the tasks of a bulk change; empty for selected tasks
 	Count  int    // number of tasks if known in advance

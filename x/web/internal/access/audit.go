@@ -114,7 +114,7 @@ func (g *Guard) event(r *http.Request, a Action) Event {
 // contain any byte.
 func describe(a Action) (args []any) {
 	for _, kv := range [][2]string{{"verb", string(a.Verb)}, {"queue", a.Queue}, {"group", a.Group}, {"task", a.TaskID},
-		{"entry", a.Entry}, {"state", a.State}, {"filter", a.Filter}} {
+		{"entry", a.Entry}, {"cause", a.Cause}, {"state", a.State}, {"filter", a.Filter}} {
 		if kv[1] != "" {
 			args = append(args, kv[0], clip(kv[1], maxLogged))
 		}

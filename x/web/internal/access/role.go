@@ -18,6 +18,7 @@ var verbRoles = map[Verb]Role{
 	QueuePause:     Operator,
 	QueueResume:    Operator,
 	ScheduleRun:    Operator,
+	HealthMute:     Operator,
 	QueueDelete:    Admin,
 	AuditView:      Admin,
 }

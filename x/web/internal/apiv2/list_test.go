@@ -13,6 +13,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/proctest"
+	"github.com/asynq-go/asynq/x/health"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
@@ -300,7 +301,7 @@ func TestQueues(t *testing.T) {
 			{Name: "bad", Err: errors.New("gone")},
 		},
 		Redis:  poll.Redis{Version: "7.0", Nodes: []poll.Node{{}}},
-		Health: []poll.Verdict{{Severity: poll.Warning, Queue: "mail", Kind: "slow", Text: "slow"}, {Severity: poll.Notice, Kind: "x"}},
+		Health: health.Report{Causes: []health.Cause{{Severity: health.Warning, Queues: []string{"mail"}, Kind: "slow", Title: "slow"}, {Severity: health.Notice, Kind: "x"}}},
 	}
 	s.want(200, "GET", "/queues", "").into(&list)
 	if len(list.Items) != 2 || list.Items[0].Tasks.Pending != 9 || list.Items[0].Rate.Processed != 1.5 || len(list.Items[0].Health) != 1 ||
@@ -309,7 +310,7 @@ func TestQueues(t *testing.T) {
 	}
 	var health Health
 	s.want(200, "GET", "/health", "").into(&health)
-	if health.Status != "warning" || len(health.Verdicts) != 2 {
+	if health.Status != "warning" || len(health.Causes) != 2 {
 		t.Errorf("%+v", health)
 	}
 	polled.snapshot.Err = errors.New("silent")

@@ -9,7 +9,6 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/filter"
 	"github.com/asynq-go/asynq/x/web/internal/access"
-	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
@@ -32,7 +31,7 @@ type Queue struct {
 	ProcessedTotal          int        `json:"processed_total"`
 	FailedTotal             int        `json:"failed_total"`
 	Rate                    *Rate      `json:"rate" doc:"null: no data yet."`
-	Health                  []Verdict  `json:"health"`
+	Health                  []Cause    `json:"health" doc:"What is wrong with the queue, most severe first."`
 	At                      *time.Time `json:"at" doc:"The time of the data."`
 	Error                   string     `json:"error,omitempty" doc:"The reason why the queue could not be read. All numbers are then 0."`
 }
@@ -55,27 +54,14 @@ type Rate struct {
 	Backlog   float64 `json:"backlog_per_second" doc:"The change of the number of pending tasks."`
 }
 
-// Verdict is one finding about the health of the system.
-type Verdict struct {
-	Severity string `json:"severity" enum:"notice,warning,trouble"`
-	Kind     string `json:"kind"`
-	Queue    string `json:"queue" doc:"Empty if the finding is not about one queue."`
-	Text     string `json:"text"`
-	Hint     string `json:"hint"`
-}
-
 // QueueList is a list of queues by name.
 type QueueList struct {
 	Items []*Queue   `json:"items"`
 	At    *time.Time `json:"at"`
 }
 
-func newVerdict(v poll.Verdict) Verdict {
-	return Verdict{v.Severity.String(), v.Kind, v.Queue, v.Text, v.Hint}
-}
-
 func newQueue(name string, info *asynq.QueueInfo, err error) *Queue {
-	q := &Queue{Queue: name, Health: []Verdict{}}
+	q := &Queue{Queue: name, Health: []Cause{}}
 	if err != nil {
 		q.Error = show.RedisError(err)
 	}
@@ -109,9 +95,11 @@ func (a *api) addSeen(queues ...*Queue) {
 			q.Rate = &Rate{seen.Rate.Processed, seen.Rate.Failed, seen.Rate.Backlog}
 		}
 	}
-	for _, v := range s.Health {
-		if q := by[v.Queue]; q != nil {
-			q.Health = append(q.Health, newVerdict(v))
+	for _, c := range s.Health.Causes {
+		for _, queue := range c.Queues {
+			if q := by[queue]; q != nil {
+				q.Health = append(q.Health, newCause(c))
+			}
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/proctest"
+	"github.com/asynq-go/asynq/x/health"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 )
 
@@ -21,7 +22,7 @@ func TestManyQueues(t *testing.T) {
 	for i := range n {
 		name := fmt.Sprintf("q%04d", i)
 		snapshot.Queues = append(snapshot.Queues, poll.Queue{Name: name, Info: &asynq.QueueInfo{Queue: name, Pending: i}, Rate: poll.Rate{Known: true, Processed: float64(i)}})
-		snapshot.Health = append(snapshot.Health, poll.Verdict{Severity: poll.Warning, Queue: name, Kind: "no-worker", Text: name})
+		snapshot.Health.Causes = append(snapshot.Health.Causes, health.Cause{Severity: health.Warning, Queues: []string{name}, Kind: "no-worker", Title: name})
 	}
 	s := newSite(t, func(c *Config) { c.Poller = &poller{snapshot: snapshot} })
 	began := time.Now()
@@ -32,7 +33,7 @@ func TestManyQueues(t *testing.T) {
 		t.Fatalf("%d queues", len(list.Items))
 	}
 	for i, q := range list.Items {
-		if q.Tasks.Pending != i || q.Rate.Processed != float64(i) || len(q.Health) != 1 || q.Health[0].Text != q.Queue {
+		if q.Tasks.Pending != i || q.Rate.Processed != float64(i) || len(q.Health) != 1 || q.Health[0].Title != q.Queue {
 			t.Fatalf("%+v", q)
 		}
 	}

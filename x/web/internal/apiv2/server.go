@@ -8,7 +8,6 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/redact"
-	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
 // Server is a running server.
@@ -247,44 +246,6 @@ func (c *call) getRedis() (any, error) {
 		r.Version, r.Mode, r.Uptime.Seconds(), r.Memory, r.MemoryPeak, r.MaxMemory, r.MaxMemoryPolicy, r.FragmentationPct, r.Clients,
 		r.BlockedClients, r.OpsPerSecond, r.Keys,
 	}, nil
-}
-
-// Health is the health of the system.
-type Health struct {
-	Status   string     `json:"status" enum:"ok,notice,warning,trouble" doc:"The worst severity of the findings."`
-	Redis    string     `json:"redis" doc:"ok, or the reason why Redis is unavailable."`
-	At       *time.Time `json:"at" doc:"The time at which Redis was last read."`
-	Verdicts []Verdict  `json:"verdicts"`
-}
-
-func (c *call) getHealth() (any, error) {
-	if err := c.view("", ""); err != nil {
-		return nil, err
-	}
-	out := Health{Status: "ok", Redis: "ok", Verdicts: []Verdict{}}
-	s := c.api.latest()
-	if s == nil {
-		if err := c.api.Client.Ping(); err != nil {
-			out.Status, out.Redis = "trouble", show.RedisError(err)
-		}
-		out.At = timeOf(time.Now())
-		return out, nil
-	}
-	out.At = timeOf(s.At)
-	for _, v := range s.Health {
-		out.Verdicts = append(out.Verdicts, newVerdict(v))
-	}
-	for _, word := range []string{"notice", "warning", "trouble"} {
-		for _, v := range out.Verdicts {
-			if v.Severity == word {
-				out.Status = word
-			}
-		}
-	}
-	if s.Err != nil {
-		out.Status, out.Redis = "trouble", show.RedisError(s.Err)
-	}
-	return out, nil
 }
 
 // Whoami is the user and this server.

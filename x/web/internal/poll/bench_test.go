@@ -16,7 +16,7 @@ func BenchmarkPoll(b *testing.B) {
 	}
 	f.servers = []*asynq.ServerInfo{worker(10, "q0001", "q0002")}
 	at := start
-	l := newSnapshotter(f, func() time.Time { at = at.Add(time.Second); return at }, quiet(), newHistory(25*time.Second))
+	l := newSnapshotter(Config{Source: f, Clock: func() time.Time { at = at.Add(time.Second); return at }, Logger: quiet()}, newHistory(25*time.Second))
 	b.ReportAllocs()
 	for b.Loop() {
 		l.snapshot(b.Context())

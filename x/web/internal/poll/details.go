@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
 // Details are the data of the Redis page that is not in a snapshot.
@@ -193,7 +194,7 @@ func askNode(ctx context.Context, addr string, c node) NodeDetails {
 		return n
 	}
 	if clients, err := strconv.Atoi(n.field("connected_clients")); err == nil && clients > maxClients {
-		n.ClientsErr = fmt.Errorf("too many clients to list: %s", number(clients))
+		n.ClientsErr = fmt.Errorf("too many clients to list: %s", show.Number(int64(clients)))
 	} else if text, err := c.ClientList(ctx).Result(); err != nil {
 		n.ClientsErr = err
 	} else {
@@ -272,7 +273,7 @@ func callText(args []string) string {
 		words[i] = strings.ToValidUTF8(arg, "�")
 	}
 	if more := len(args) - shown; more > 0 {
-		words = append(words, fmt.Sprintf("… %s more", number(more)))
+		words = append(words, fmt.Sprintf("… %s more", show.Number(int64(more))))
 	}
 	return strings.Join(words, " ")
 }

@@ -3,18 +3,14 @@
 // snapshots.
 //
 //	poller.go         the polling loop: intervals, subscribers, start and stop
-//	snapshot.go       the data of one poll, with its verdicts
+//	snapshot.go       the data of one poll, with its report on health
 //	snapshotter.go    one poll: its parts run concurrently, and each may fail on its own
 //	source.go         the calls to Redis
 //	info.go           parsing of INFO
 //	rate.go           rates of queues, from consecutive polls
 //	series.go         time series in fixed memory
 //	history.go        the recorded metrics, and queries
-//	health.go         the verdicts on the health of the system, worst first
-//	health_queue.go   the verdicts on a queue
-//	health_redis.go   the verdicts on Redis
-//	health_memory.go  what the diagnosis remembers of earlier snapshots
-//	thresholds.go     the thresholds of verdicts
+//	health.go         the checks of the health of the system (x/health)
 //	events.go         the event stream that notifies tabs of new snapshots
 //	details.go        the data of the Redis page, read on demand; details_clients.go has its clients
 package poll

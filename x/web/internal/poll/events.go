@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
+
+	"github.com/asynq-go/asynq/x/health"
+	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
 const (
@@ -24,17 +28,20 @@ type event struct {
 	Seq      uint64    `json:"seq"`
 	At       time.Time `json:"at"`
 	Error    string    `json:"error,omitempty"`
-	Verdicts int       `json:"verdicts"`
+	Causes   int       `json:"causes"`
 	Troubles int       `json:"troubles"`
 }
 
 func newEvent(s *Snapshot) event {
-	e := event{Seq: s.Seq, At: s.At, Verdicts: len(s.Health)}
+	e := event{Seq: s.Seq, At: s.At, Causes: len(s.Health.Causes)}
 	if s.Err != nil {
-		e.Error = unreachable(s.Err)
+		e.Error = show.RedisError(s.Err)
+		if !strings.HasPrefix(e.Error, "Redis ") {
+			e.Error = "Redis is unreachable: " + e.Error
+		}
 	}
-	for _, v := range s.Health {
-		if v.Severity == Trouble {
+	for _, c := range s.Health.Causes {
+		if c.Severity == health.Trouble {
 			e.Troubles++
 		}
 	}
@@ -43,7 +50,7 @@ func newEvent(s *Snapshot) event {
 
 // Events is an http.HandlerFunc that serves a stream (text/event-stream). It sends an event
 // "snapshot" for the latest snapshot and each new one, and a comment every 15 s. The data is JSON:
-// {seq, at, error?, verdicts, troubles}. The stream ends with the request, with Close, and when the
+// {seq, at, error?, causes, troubles}. The stream ends with the request, with Close, and when the
 // client does not read for ten seconds. Streams beyond Config.MaxStreams are rejected with 503.
 func (p *Poller) Events(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {

@@ -88,7 +88,7 @@ func TestEvents(t *testing.T) {
 		wantEqual(t, "content type", c.header.Get("Content-Type"), "text/event-stream")
 		wantEqual(t, "no buffering", c.header.Get("X-Accel-Buffering"), "no")
 		wantEqual(t, "no cache", c.header.Get("Cache-Control"), "no-store")
-		wantEqual(t, "the first event", c.take(), "retry: 2000\n\nevent: snapshot\ndata: {\"seq\":1,\"at\":\""+at+"\",\"verdicts\":2,\"troubles\":1}\n\n")
+		wantEqual(t, "the first event", c.take(), "retry: 2000\n\nevent: snapshot\ndata: {\"seq\":1,\"at\":\""+at+"\",\"causes\":2,\"troubles\":1}\n\n")
 		time.Sleep(16 * time.Second)
 		wantEqual(t, "after 16 s", c.take(), ": here\n\n")
 		f.set(func(f *fakeSource) { f.down = errDown })
@@ -99,7 +99,7 @@ func TestEvents(t *testing.T) {
 		if err := json.Unmarshal([]byte(strings.TrimPrefix(first, "event: snapshot\ndata: ")), &e); err != nil {
 			t.Fatal(err)
 		}
-		if e.Seq != 2 || !strings.Contains(e.Error, "connection refused") || e.Verdicts != 1 || e.Troubles != 1 {
+		if e.Seq != 2 || !strings.Contains(e.Error, "connection refused") || e.Causes != 1 || e.Troubles != 1 {
 			t.Errorf("the event of a Redis that is away: %+v", e)
 		}
 		cancel()

@@ -1,220 +1,87 @@
 package poll
 
 import (
-	"cmp"
-	"fmt"
-	"net/url"
-	"slices"
-	"strconv"
-	"strings"
+	"context"
 	"time"
 
 	"github.com/asynq-go/asynq"
-	"github.com/asynq-go/asynq/x/web/internal/show"
+	"github.com/asynq-go/asynq/x/health"
 )
 
-// diagnose returns the current problems, most severe first. It depends only on the snapshot and on
-// the memory of earlier ones.
-func diagnose(s *Snapshot, m *memory) []Verdict {
-	j := &diagnosis{s: s, m: m, served: serving(s)}
-	j.redis()
-	if s.Err == nil {
-		j.problems()
-		for _, q := range s.Queues {
-			j.queue(q)
-		}
-		j.servers()
-		j.schedulers()
+// symptomsAge is the time between two reads of Symptoms.
+const symptomsAge = 15 * time.Second
+
+// Symptoms is the data of health checks that costs more than the rest of a poll. The error of a
+// part is set if it could not be read completely.
+type Symptoms struct {
+	Processes []asynq.ProcessInfo
+	Samples   []health.ErrorSample
+	Stats     *health.Stats
+
+	ProcessesErr, SamplesErr, StatsErr error
+}
+
+// lostWithin is how long crashed processes are of interest.
+const lostWithin = 24 * time.Hour
+
+func (s *source) Mutes(ctx context.Context) ([]*asynq.Mute, error) { return s.inspector.Mutes(ctx) }
+
+func (s *source) Symptoms(ctx context.Context, queues []health.Queue, settings health.Settings, now time.Time) (*Symptoms, error) {
+	var found Symptoms
+	found.Processes, found.ProcessesErr = s.inspector.Processes(ctx, lostWithin)
+	found.Samples, found.SamplesErr = health.SampleErrors(ctx, s.inspector, queues, now)
+	found.Stats, found.StatsErr = health.ReadStats(ctx, s.inspector, settings, now)
+	return &found, nil
+}
+
+// healthQueues returns the queues of a snapshot as health checks take them.
+func healthQueues(queues []Queue) []health.Queue {
+	all := make([]health.Queue, len(queues))
+	for n, q := range queues {
+		all[n] = health.Queue{Name: q.Name, Info: q.Info, Err: q.Err, Unhandled: q.Unhandled}
 	}
-	slices.SortStableFunc(j.verdicts, func(a, b Verdict) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Queue, b.Queue))
+	return all
+}
+
+// askSymptoms reads the symptoms if the last ones are old. They belong to the queues of the last
+// snapshot.
+func (l *snapshotter) askSymptoms(ctx context.Context, a *answers, now time.Time) {
+	if now.Sub(l.symptomsAt) < symptomsAge {
+		return
+	}
+	queues := healthQueues(l.last.Queues)
+	a.symptoms, a.symptomsErr = ask(ctx, &l.busy.symptoms, func(ctx context.Context) (*Symptoms, error) {
+		return l.source.Symptoms(ctx, queues, l.settings, now)
 	})
-	return j.verdicts
 }
 
-// diagnosis collects verdicts.
-type diagnosis struct {
-	s        *Snapshot
-	m        *memory
-	served   map[string]service
-	verdicts []Verdict
-}
-
-func (j *diagnosis) add(severity Severity, kind, link, text, hint string) {
-	j.verdicts = append(j.verdicts, Verdict{Severity: severity, Kind: kind, Link: link, Text: text, Hint: hint})
-}
-
-func (j *diagnosis) addQueue(severity Severity, kind, queue, text, hint string) {
-	j.verdicts = append(j.verdicts, Verdict{Severity: severity, Queue: queue, Kind: kind, Text: text, Hint: hint, Link: queueLink(queue)})
-}
-
-func queueLink(queue string) string { return "/queue?queue=" + url.QueryEscape(queue) }
-
-const (
-	redisLink      = "/redis"
-	serversLink    = "/servers"
-	schedulersLink = "/schedulers"
-)
-
-// problems reports the parts of the poll that failed on their own.
-func (j *diagnosis) problems() {
-	p := j.s.Problems
-	for _, part := range []struct {
-		what, link string
-		err        error
-	}{
-		{"queues", "/queues", p.Queues}, {"servers", serversLink, p.Servers}, {"schedulers", schedulersLink, p.Entries},
-	} {
-		if part.err != nil {
-			j.add(Trouble, "look-failed", part.link, fmt.Sprintf("Could not list %s: %s", part.what, show.Cause(part.err)),
-				"Showing their last known state.")
+// check checks the health of the system.
+func (l *snapshotter) check(ctx context.Context, s *Snapshot, a *answers) health.Report {
+	if a.symptoms != nil {
+		l.symptoms, l.symptomsAt = *a.symptoms, s.At
+	}
+	in := &health.Input{
+		At: s.At, Err: s.Err, Queues: healthQueues(s.Queues), Servers: s.Servers, Entries: s.Entries,
+		Processes: l.symptoms.Processes, Samples: l.symptoms.Samples, Stats: l.symptoms.Stats, Mutes: a.mutes,
+		Problems: health.Problems{
+			Queues: s.Problems.Queues, Servers: s.Problems.Servers, Entries: s.Problems.Entries, Redis: s.Problems.Redis,
+			Processes: l.symptoms.ProcessesErr, Samples: l.symptoms.SamplesErr, Stats: l.symptoms.StatsErr, Mutes: a.mutesErr,
+		},
+	}
+	for _, n := range a.nodes {
+		node := health.ParseNode(n.Addr, n.Info)
+		node.Err = n.Err
+		in.Nodes = append(in.Nodes, node)
+	}
+	if a.mutesErr != nil {
+		in.Mutes = l.mutes
+	}
+	l.mutes = in.Mutes
+	report := l.monitor.Check(in)
+	if len(report.Ended) > 0 && l.unmute != nil {
+		if _, err := ask(ctx, &l.busy.unmute, func(ctx context.Context) (int, error) { return l.unmute(ctx, report.Ended...) }); err != nil {
+			l.log.Warn("web: acknowledged causes are gone, but could not be unmuted", "causes", report.Ended, "error", err)
 		}
 	}
-	if p.Redis != nil {
-		j.add(Notice, "no-info", redisLink, fmt.Sprintf("No data about Redis: INFO is not available: %s", show.Cause(p.Redis)),
-			"Its memory and settings are not monitored. Allow INFO and DBSIZE for the Redis user of this process.")
-	}
-}
-
-// service describes the servers of a queue.
-type service struct {
-	servers, stopped int // active servers, and servers that are stopping
-	slots, busy      int // of active servers
-}
-
-// saturated reports whether the queue has no free worker slot.
-func (s service) saturated() bool { return s.slots > 0 && s.busy >= s.slots }
-
-func serving(s *Snapshot) map[string]service {
-	served := make(map[string]service, len(s.Queues))
-	for _, server := range s.Servers {
-		for queue := range server.Queues {
-			by := served[queue]
-			if server.Status == activeStatus {
-				by.servers++
-				by.slots += server.Concurrency
-				by.busy += len(server.ActiveWorkers)
-			} else {
-				by.stopped++
-			}
-			served[queue] = by
-		}
-	}
-	return served
-}
-
-func (j *diagnosis) servers() {
-	for _, c := range j.m.crashed {
-		j.add(Warning, "server-gone", serversLink,
-			fmt.Sprintf("Server %s stopped reporting at about %s, while it was processing %s",
-				c.name, clockTime(c.at), count(c.tasks, "task", "tasks")),
-			"It probably crashed. Other servers recover its tasks when their leases expire.")
-	}
-	if j.s.Problems.Servers != nil {
-		return
-	}
-	for _, server := range j.s.Servers {
-		late, longest := 0, time.Duration(0)
-		var first *asynq.WorkerInfo
-		for _, w := range server.ActiveWorkers {
-			if over := j.s.At.Sub(w.Deadline); !w.Deadline.IsZero() && over > overrunWarning {
-				late++
-				if over > longest {
-					first, longest = w, over
-				}
-			}
-		}
-		if late == 0 {
-			continue
-		}
-		j.add(Warning, "handler-overrun", serversLink,
-			fmt.Sprintf("Server %s has %s past the deadline; the longest, of type %q in queue %q, by %s",
-				serverName(server), count(late, "handler running", "handlers running"), first.TaskType, first.Queue, span(longest)),
-			"Handlers must return when their context is canceled. Each of these occupies a worker slot.")
-	}
-}
-
-func (j *diagnosis) schedulers() {
-	if j.s.Problems.Entries != nil {
-		return
-	}
-	if len(j.s.Entries) == 0 {
-		if gone := j.s.At.Sub(j.m.entriesAt); !j.m.entriesAt.IsZero() && gone < noSchedulerReported {
-			j.add(Warning, "no-scheduler", schedulersLink,
-				fmt.Sprintf("No scheduler has been running for %s; the last one had %s", span(gone), count(j.m.entries, "periodic task", "periodic tasks")),
-				"Restart the scheduler if its tasks are still needed.")
-		}
-		return
-	}
-	missed, longest := 0, time.Duration(0)
-	var first *asynq.SchedulerEntry
-	for _, e := range j.s.Entries {
-		if late := j.s.At.Sub(e.Next); !e.Next.IsZero() && late > missedWarning {
-			missed++
-			if late > longest {
-				first, longest = e, late
-			}
-		}
-	}
-	if missed == 0 {
-		return
-	}
-	name := first.Spec
-	if first.Task != nil {
-		name = fmt.Sprintf("%q (%s)", first.Task.Type(), first.Spec)
-	}
-	j.add(Warning, "schedule-missed", schedulersLink,
-		fmt.Sprintf("%s overdue; the longest, %s, for %s", count(missed, "periodic task is", "periodic tasks are"), name, span(longest)),
-		"The scheduler is running but not enqueueing. Check its log and the clock of its host.")
-}
-
-// serverName returns the display name of a server or polling worker.
-func serverName(s *asynq.ServerInfo) string {
-	if s.Worker != "" {
-		return s.Worker
-	}
-	return s.Host + ":" + strconv.Itoa(s.PID)
-}
-
-func clockTime(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" }
-
-// count formats a number with its noun: "1 task", "12,000 tasks".
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return number(n) + " " + many
-}
-
-// number formats a number with commas.
-func number(n int) string {
-	text := strconv.Itoa(n)
-	sign := ""
-	if n < 0 {
-		sign, text = "-", text[1:]
-	}
-	var out []string
-	for len(text) > 3 {
-		out = append(out, text[len(text)-3:])
-		text = text[:len(text)-3]
-	}
-	out = append(out, text)
-	slices.Reverse(out)
-	return sign + strings.Join(out, ",")
-}
-
-// span formats a duration, rounded down: "45 s", "14 min", "3 h 20 min", "2 days".
-func span(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0 s"
-	case d < 2*time.Minute:
-		return strconv.Itoa(int(d/time.Second)) + " s"
-	case d < 2*time.Hour:
-		return strconv.Itoa(int(d/time.Minute)) + " min"
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
-	default:
-		return count(int(d/(24*time.Hour)), "day", "days")
-	}
+	return *report
 }

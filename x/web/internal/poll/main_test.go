@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 )
 
 var errDown = errors.New("connection refused")
@@ -31,6 +33,9 @@ type fakeSource struct {
 	checked   [][]string // the queues of each call of Unhandled
 	unhandled []asynq.UnhandledType
 	details   int
+	mutes     []*asynq.Mute
+	symptoms  int // calls of Symptoms
+	processes []asynq.ProcessInfo
 	hang      chan struct{} // calls of Queues block on it
 	ignoring  bool          // and ignore their contexts
 	panics    bool
@@ -128,6 +133,19 @@ func (f *fakeSource) Unhandled(_ context.Context, queues []string) ([]asynq.Unha
 	return f.unhandled, f.err("unhandled")
 }
 
+func (f *fakeSource) Mutes(context.Context) ([]*asynq.Mute, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mutes, f.err("mutes")
+}
+
+func (f *fakeSource) Symptoms(context.Context, []health.Queue, health.Settings, time.Time) (*Symptoms, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.symptoms++
+	return &Symptoms{Processes: f.processes}, f.err("symptoms")
+}
+
 func (f *fakeSource) Nodes(context.Context) ([]NodeInfo, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -165,15 +183,11 @@ func newPoller(t *testing.T, cfg Config) *Poller {
 	return p
 }
 
-// kinds returns the verdicts as "severity kind queue".
+// kinds returns the causes as "severity ID".
 func kinds(s *Snapshot) []string {
 	var all []string
-	for _, v := range s.Health {
-		line := v.Severity.String() + " " + v.Kind
-		if v.Queue != "" {
-			line += " " + v.Queue
-		}
-		all = append(all, line)
+	for _, c := range s.Health.Causes {
+		all = append(all, c.Severity.String()+" "+c.ID)
 	}
 	return all
 }
@@ -183,4 +197,24 @@ func wantEqual[T any](t *testing.T, what string, got, want T) {
 	if g, w := fmt.Sprintf("%v", got), fmt.Sprintf("%v", want); g != w {
 		t.Errorf("%s is\n\t%s\nwant\n\t%s", what, g, w)
 	}
+}
+
+// wantCause requires that a snapshot has a cause of a kind.
+func wantCause(t *testing.T, s *Snapshot, kind string) {
+	t.Helper()
+	if !slices.ContainsFunc(s.Health.Causes, func(c health.Cause) bool { return c.Kind == kind }) {
+		t.Errorf("no cause %q of %+v", kind, s.Health.Causes)
+	}
+}
+
+// worker returns a server that processes queues, with busy active tasks of the first one.
+func worker(busy int, queues ...string) *asynq.ServerInfo {
+	s := &asynq.ServerInfo{ID: "id", Host: "host", PID: 42, Status: activeStatus, Concurrency: 10, Queues: make(map[string]int)}
+	for _, q := range queues {
+		s.Queues[q] = 1
+	}
+	for n := range busy {
+		s.ActiveWorkers = append(s.ActiveWorkers, &asynq.WorkerInfo{TaskID: fmt.Sprint(n), TaskType: "mail", Queue: queues[0]})
+	}
+	return s
 }

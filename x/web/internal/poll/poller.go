@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/asynq-go/asynq/x/health"
 )
 
 const (
@@ -29,7 +31,11 @@ type Config struct {
 	IdleInterval time.Duration    // between polls otherwise; default 10 s, at least Interval
 	Clock        func() time.Time // default time.Now
 	Logger       *slog.Logger     // default slog.Default()
+	Health       health.Settings  // thresholds; New panics if they are invalid
 	MaxStreams   int              // maximum number of concurrent event streams; default 1,000
+
+	// Unmute ends the mutes of acknowledged causes that are gone. If nil, they stay.
+	Unmute func(ctx context.Context, ids ...string) (int, error)
 }
 
 // Poller polls Redis on behalf of all pages. It is safe for concurrent use.
@@ -77,7 +83,7 @@ func New(cfg Config) *Poller {
 	}
 	h := newHistory(2*cfg.IdleInterval + pollTimeout)
 	return &Poller{
-		cfg: cfg, history: h, snapshotter: newSnapshotter(cfg.Source, cfg.Clock, cfg.Logger, h),
+		cfg: cfg, history: h, snapshotter: newSnapshotter(cfg, h),
 		wake: make(chan struct{}, 1), nudge: make(chan struct{}, 1),
 		subscribers: make(map[*subscriber]struct{}), closing: make(chan struct{}), done: make(chan struct{}),
 	}

@@ -305,11 +305,11 @@ func TestUnhandledTypesAreCheckedRarely(t *testing.T) {
 			<-ch
 		}
 		f.set(func(f *fakeSource) { wantEqual(t, "checks", f.checked, [][]string{{"low"}}) })
-		wantEqual(t, "verdicts", kinds(p.Latest()), []string{"warning no-worker alone", "warning unhandled-type low"})
+		wantEqual(t, "verdicts", kinds(p.Latest()), []string{"warning no-worker:alone", "warning unhandled-type:low"})
 		f.set(func(f *fakeSource) { f.parts["unhandled"] = errDown })
 		time.Sleep(unhandledAge)
 		synctest.Wait()
-		wantEqual(t, "verdicts after an error", kinds(p.Latest()), []string{"warning no-worker alone", "warning unhandled-type low"})
+		wantEqual(t, "verdicts after an error", kinds(p.Latest()), []string{"warning no-worker:alone", "warning unhandled-type:low"})
 		f.set(func(f *fakeSource) {
 			if len(f.checked) < 2 {
 				t.Error("not checked again")
@@ -319,7 +319,7 @@ func TestUnhandledTypesAreCheckedRarely(t *testing.T) {
 		})
 		time.Sleep(unhandledAge)
 		synctest.Wait()
-		wantEqual(t, "verdicts without tasks", kinds(p.Latest()), []string{"warning no-worker alone"})
+		wantEqual(t, "verdicts without tasks", kinds(p.Latest()), []string{"warning no-worker:alone"})
 	})
 }
 

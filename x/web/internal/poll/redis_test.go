@@ -67,7 +67,7 @@ func (s *site) look(t *testing.T) *Snapshot {
 	if high.Info == nil || low.Info == nil || high.Info.Pending != 1 || low.Info.Pending != 3 || !low.Info.Paused || last.Total.Pending != 4 || last.Total.Concurrency != 3 {
 		t.Fatalf("the queues are %+v and %+v, the total is %+v", high.Info, low.Info, last.Total)
 	}
-	if all := strings.Join(kinds(last), ","); !strings.Contains(all, "trouble no-worker high") || !strings.Contains(all, "warning paused low") {
+	if all := strings.Join(kinds(last), ","); !strings.Contains(all, "trouble no-worker:high") || !strings.Contains(all, "warning paused:low") {
 		t.Errorf("the verdicts are %s", all)
 	}
 	return last
@@ -127,7 +127,7 @@ func TestRealRedis(t *testing.T) {
 	if r.Version == "" || r.Mode != "standalone" || r.Memory == 0 || r.MemoryPeak == 0 || r.MaxMemory != 100<<20 || r.Clients == 0 || r.Keys == 0 || len(r.Nodes) != 1 {
 		t.Errorf("Redis is %+v", r)
 	}
-	verdict(t, s.Health, "redis-policy")
+	wantCause(t, s, "redis-policy")
 	if low, _ := s.Queue("low"); low.Info.MemoryUsage == 0 {
 		t.Error("the memory of a queue is not known")
 	}
@@ -171,7 +171,7 @@ func TestRealRedis(t *testing.T) {
 	if err != nil || few.Err != nil || few.Problems.Queues != nil || few.Problems.Redis == nil || len(few.Queues) != 2 {
 		t.Errorf("%+v, %v", few, err)
 	}
-	verdict(t, few.Health, "no-info")
+	wantCause(t, few, "no-info")
 }
 
 func TestCluster(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 )
 
 // Snapshot is the result of one poll. It is immutable, so any number of requests may read it.
@@ -21,7 +22,7 @@ type Snapshot struct {
 	Entries  []*asynq.SchedulerEntry
 	Redis    Redis
 	Total    Total
-	Health   []Verdict // most severe first
+	Health   health.Report
 }
 
 // Queue returns a queue by its name.
@@ -120,36 +121,4 @@ type Node struct {
 	Addr  string
 	Err   error // the node is unreachable
 	Redis Redis
-}
-
-// Severity is the severity of a verdict.
-type Severity int
-
-// The severities.
-const (
-	Notice  Severity = iota // worth knowing
-	Warning                 // will cause problems
-	Trouble                 // tasks are not processed
-)
-
-// String returns the severity as a word.
-func (s Severity) String() string {
-	switch s {
-	case Trouble:
-		return "trouble"
-	case Warning:
-		return "warning"
-	default:
-		return "notice"
-	}
-}
-
-// Verdict is one finding about the health of the system, such as "queue low has no worker".
-type Verdict struct {
-	Severity Severity
-	Queue    string // empty if it is not about one queue
-	Kind     string // a stable word for tests and filters, such as "no-worker"
-	Text     string
-	Hint     string // the recommended action
-	Link     string // a page with details, relative to the root path
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 )
 
 const (
@@ -38,12 +39,18 @@ type snapshotter struct {
 	log     *slog.Logger
 	history *history
 
-	busy   struct{ queues, memory, servers, entries, unhandled, nodes atomic.Bool }
+	busy   struct{ queues, memory, servers, entries, unhandled, nodes, mutes, symptoms, unmute atomic.Bool }
 	last   *Snapshot
 	meters map[string]*meter
 	memory map[string]memorySample
-	health *memory
 	failed map[string]bool // parts that failed in the last poll
+
+	monitor    *health.Monitor
+	settings   health.Settings
+	symptoms   Symptoms
+	symptomsAt time.Time // of the poll that read them
+	mutes      []*asynq.Mute
+	unmute     func(ctx context.Context, ids ...string) (int, error) // nil: read-only
 
 	unhandled   map[string][]asynq.UnhandledType // by queue
 	unhandledAt time.Time                        // of the last check
@@ -54,10 +61,15 @@ type memorySample struct {
 	at    time.Time // time of the request
 }
 
-func newSnapshotter(source Source, now func() time.Time, log *slog.Logger, h *history) *snapshotter {
+func newSnapshotter(cfg Config, h *history) *snapshotter {
+	monitor, err := health.NewMonitor(cfg.Health)
+	if err != nil {
+		panic("poll: " + err.Error())
+	}
 	return &snapshotter{
-		source: source, now: now, log: log, history: h, last: &Snapshot{},
-		meters: make(map[string]*meter), memory: make(map[string]memorySample), health: newMemory(), failed: make(map[string]bool),
+		source: cfg.Source, now: cfg.Clock, log: cfg.Logger, history: h, last: &Snapshot{},
+		meters: make(map[string]*meter), memory: make(map[string]memorySample), failed: make(map[string]bool),
+		monitor: monitor, settings: cfg.Health, unmute: cfg.Unmute,
 	}
 }
 
@@ -68,12 +80,15 @@ type answers struct {
 	servers []*asynq.ServerInfo
 	entries []*asynq.SchedulerEntry
 	nodes   []NodeInfo
+	mutes   []*asynq.Mute
+
+	symptoms *Symptoms // nil: not read in this poll
 
 	unhandled    []asynq.UnhandledType
 	unhandledOf  []string // the queues that were checked
 	unhandledErr error
 
-	queuesErr, memoryErr, serversErr, entriesErr, nodesErr error
+	queuesErr, memoryErr, serversErr, entriesErr, nodesErr, mutesErr, symptomsErr error
 }
 
 // snapshot requests all parts concurrently and makes a snapshot of the results. It ends with ctx,
@@ -81,7 +96,7 @@ type answers struct {
 // ends.
 func (l *snapshotter) snapshot(ctx context.Context) *Snapshot {
 	began := l.now()
-	a := l.ask(ctx)
+	a := l.ask(ctx, began)
 	s := &Snapshot{
 		Seq: l.last.Seq + 1, At: began,
 		Queues: l.last.Queues, Servers: l.last.Servers, Entries: l.last.Entries, Redis: l.last.Redis,
@@ -113,15 +128,14 @@ func (l *snapshotter) snapshot(ctx context.Context) *Snapshot {
 	}
 	s.Total = total(s)
 	l.record(s, a)
-	l.health.note(s)
-	s.Health = diagnose(s, l.health)
+	s.Health = l.check(ctx, s, a)
 	l.logChanges(ctx, s, a)
 	s.Took = l.now().Sub(began)
 	l.last = s
 	return s
 }
 
-func (l *snapshotter) ask(ctx context.Context) *answers {
+func (l *snapshotter) ask(ctx context.Context, now time.Time) *answers {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	a := new(answers)
@@ -138,6 +152,8 @@ func (l *snapshotter) ask(ctx context.Context) *answers {
 			return l.source.Memory(ctx, stale)
 		})
 	})
+	wg.Go(func() { a.mutes, a.mutesErr = ask(ctx, &l.busy.mutes, l.source.Mutes) })
+	wg.Go(func() { l.askSymptoms(ctx, a, now) })
 	wg.Go(func() { a.servers, a.serversErr = ask(ctx, &l.busy.servers, l.source.Servers) })
 	wg.Go(func() { a.entries, a.entriesErr = ask(ctx, &l.busy.entries, l.source.Entries) })
 	if a.unhandledOf = l.toCheck(); len(a.unhandledOf) > 0 {

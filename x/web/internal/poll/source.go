@@ -6,10 +6,12 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 )
 
 // Source provides the data of a poll. Each method is called by one goroutine at a time.
@@ -30,6 +32,12 @@ type Source interface {
 
 	// Nodes returns INFO and the number of keys of each master.
 	Nodes(ctx context.Context) ([]NodeInfo, error)
+
+	// Mutes returns the muted causes.
+	Mutes(ctx context.Context) ([]*asynq.Mute, error)
+
+	// Symptoms reads the processes, failed tasks of these queues, and statistics by task type.
+	Symptoms(ctx context.Context, queues []health.Queue, settings health.Settings, now time.Time) (*Symptoms, error)
 
 	// Details returns the data of the Redis page, with the nodes of these queues if Redis is a
 	// Cluster.

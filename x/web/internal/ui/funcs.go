@@ -5,11 +5,9 @@ import (
 	"html/template"
 	"io/fs"
 	"path"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
@@ -46,15 +44,17 @@ func (u *UI) funcs() template.FuncMap {
 		"lasting": u.lasting,
 		"day":     show.Day,
 
-		"visible":     show.Visible,
-		"cause":       show.Cause,
-		"verdictText": verdictText,
-		"clip":        show.Clip,
-		"exact":       func(t time.Time) string { return show.Time(t.UTC()) + " UTC" },
-		"pick":        pick,
-		"keep":        keep,
-		"term":        term,
-		"stateHint":   func(state string) string { return stateHints[state] },
+		"visible":    show.Visible,
+		"cause":      show.Cause,
+		"healthLink": u.healthLink,
+		"actionWord": actionWord,
+		"causeChart": u.causeChart,
+		"clip":       show.Clip,
+		"exact":      func(t time.Time) string { return show.Time(t.UTC()) + " UTC" },
+		"pick":       pick,
+		"keep":       keep,
+		"term":       term,
+		"stateHint":  func(state string) string { return stateHints[state] },
 
 		"stateBar": stateBar,
 		"spark":    spark,
@@ -95,11 +95,6 @@ func (u *UI) exactly(t time.Time) template.HTML {
 	}
 	t = t.UTC()
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `" title="` + show.From(u.now(), t) + `">` + show.Time(t) + ` UTC</time>`)
-}
-
-// verdictText returns the text of a verdict with the name of its queue clipped.
-func verdictText(v poll.Verdict) string {
-	return strings.ReplaceAll(v.Text, strconv.Quote(v.Queue), strconv.Quote(show.Clip(v.Queue, 60)))
 }
 
 // args builds the argument of a template part from pairs of names and values.

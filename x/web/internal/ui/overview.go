@@ -18,13 +18,14 @@ type overviewBody struct {
 	Charts                               []chart
 	Span                                 spanChoice
 	Table                                queueTable
-	Health                               []poll.Verdict // the most severe ones
-	More                                 int            // number of verdicts that are not shown
+	Health                               []causeBox // the most severe ones
+	Muted                                []causeBox
+	More                                 int // number of causes that are not shown
 }
 
 const (
-	mostRows     = 10 // queues on the overview: the busiest ones
-	mostVerdicts = 20 // thousands of queues may have the same problem
+	mostRows   = 10 // queues on the overview: the busiest ones
+	mostCauses = 20
 )
 
 func (u *UI) overview(r *http.Request) (*view, error) {
@@ -34,8 +35,9 @@ func (u *UI) overview(r *http.Request) (*view, error) {
 		body.Slots += server.Concurrency
 		body.Busy += len(server.ActiveWorkers)
 	}
-	body.Health = s.Health[:min(len(s.Health), mostVerdicts)]
-	body.More = len(s.Health) - len(body.Health)
+	body.Health = u.causeBoxes(s.Health.Causes[:min(len(s.Health.Causes), mostCauses)])
+	body.Muted = u.causeBoxes(s.Health.Muted)
+	body.More = len(s.Health.Causes) - len(body.Health)
 	var rows []queueRow
 	var rate poll.Rate
 	var waits waits

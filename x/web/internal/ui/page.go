@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/show"
@@ -53,11 +54,11 @@ func (p *page) LoginPath() string { return access.LoginPath(p.r) }
 // LogoutPath returns the path that ends the user's session, or "" if there is none.
 func (p *page) LogoutPath() string { return access.LogoutPath(p.r) }
 
-// Troubles returns the number of verdicts that require attention.
+// Troubles returns the number of causes that require attention.
 func (p *page) Troubles() int {
 	n := 0
-	for _, v := range p.Snapshot.Health {
-		if v.Severity >= poll.Warning {
+	for _, c := range p.Snapshot.Health.Causes {
+		if c.Severity >= health.Warning {
 			n++
 		}
 	}

@@ -3,8 +3,10 @@ package ui
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/show"
@@ -12,7 +14,7 @@ import (
 
 type queueBody struct {
 	Row      queueRow
-	Verdicts []poll.Verdict
+	Causes   []causeBox
 	Figures  []figure
 	Charts   []chart
 	Span     spanChoice
@@ -28,11 +30,7 @@ func (u *UI) queue(r *http.Request) (*view, error) {
 		return nil, notFound("There is no queue %q. A queue is created by its first task.", name)
 	}
 	body := queueBody{Row: row}
-	for _, v := range u.Poller.Latest().Health {
-		if v.Queue == name {
-			body.Verdicts = append(body.Verdicts, v)
-		}
-	}
+	body.Causes = u.causesThat(func(c *health.Cause) bool { return slices.Contains(c.Queues, name) })
 	if row.Info != nil {
 		if err := u.fillQueue(r, &body); err != nil {
 			return nil, err

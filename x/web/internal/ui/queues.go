@@ -11,7 +11,7 @@ const mostQueues = 200
 
 type queuesBody struct {
 	Filter        string
-	Trouble       bool // only queues with a verdict
+	Trouble       bool // only queues with a cause
 	Table         queueTable
 	Count         int // matching queues on all pages
 	First, Last   int // the range on this page
@@ -25,8 +25,10 @@ func (u *UI) queues(r *http.Request) (*view, error) {
 	body := queuesBody{Filter: query.Get("name"), Trouble: query.Get("trouble") != "", States: stateNames}
 	s := u.Poller.Latest()
 	troubled := map[string]bool{}
-	for _, v := range s.Health {
-		troubled[v.Queue] = true
+	for _, c := range s.Health.Causes {
+		for _, queue := range c.Queues {
+			troubled[queue] = true
+		}
 	}
 	var rows []queueRow
 	for _, q := range s.Queues {

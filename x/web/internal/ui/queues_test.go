@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 )
 
@@ -102,16 +103,16 @@ func TestQueuesHostile(t *testing.T) {
 	}
 }
 
-func TestOverviewShowsTheWorstVerdicts(t *testing.T) {
+func TestOverviewShowsTheWorstCauses(t *testing.T) {
 	s := newSite(t)
 	for n := range 1224 {
 		name := fmt.Sprintf("q%04d", n)
 		s.poller.snapshot.Queues = append(s.poller.snapshot.Queues, poll.Queue{Name: name, Info: &asynq.QueueInfo{Queue: name}})
-		s.poller.snapshot.Health = append(s.poller.snapshot.Health, poll.Verdict{Severity: poll.Trouble, Queue: name, Text: name + " has no server"})
+		s.poller.snapshot.Health.Causes = append(s.poller.snapshot.Health.Causes, health.Cause{ID: name, Severity: health.Trouble, Queues: []string{name}, Title: name + " has no server"})
 	}
 	s.poller.snapshot.Queues = append(s.poller.snapshot.Queues, poll.Queue{Name: "well", Info: new(asynq.QueueInfo)})
 	a := s.get("/")
-	if n := len(a.all(".verdict")); n != mostVerdicts || !strings.Contains(a.text("main"), "and 1,204 more") || !a.leads("/queues", "trouble", "yes") {
+	if n := len(a.all(".verdict")); n != mostCauses || !strings.Contains(a.text("main"), "and 1,204 more") || !a.leads("/queues", "trouble", "yes") {
 		t.Errorf("%d verdicts: %s", n, a.text("main"))
 	}
 	a = s.get("/queues", "trouble", "yes")
@@ -121,7 +122,7 @@ func TestOverviewShowsTheWorstVerdicts(t *testing.T) {
 	if a = s.get("/queues", "trouble", "yes", "name", "WELL"); strings.Contains(a.text("main"), "1 queue") {
 		t.Errorf("a queue with no trouble: %s", a.text("main"))
 	}
-	s.poller.snapshot.Health = nil
+	s.poller.snapshot.Health.Causes = nil
 	if a = s.get("/queues", "trouble", "yes"); !strings.Contains(a.text("main"), "No queue has problems") {
 		t.Errorf("without trouble: %s", a.text("main"))
 	}
@@ -165,14 +166,14 @@ func TestOverviewLatency(t *testing.T) {
 	}
 }
 
-// Titles clip long names, with the full name in a fold. Verdicts clip them as well.
+// Titles clip long names, with the full name in a fold. Causes clip them as well.
 func TestLongQueueName(t *testing.T) {
 	s := newSite(t)
 	long := strings.Repeat("long-", 40) + "end"
 	for _, name := range []string{long, "short"} {
 		s.enqueue(asynq.NewTask("a", nil), asynq.Queue(name))
 		s.poller.snapshot.Queues = append(s.poller.snapshot.Queues, poll.Queue{Name: name, Info: &asynq.QueueInfo{Queue: name}})
-		s.poller.snapshot.Health = append(s.poller.snapshot.Health, poll.Verdict{Severity: poll.Trouble, Queue: name, Text: fmt.Sprintf("Queue %q is in trouble", name)})
+		s.poller.snapshot.Health.Causes = append(s.poller.snapshot.Health.Causes, health.Cause{ID: name, Severity: health.Trouble, Queues: []string{name}, Title: fmt.Sprintf("Queue %q is in trouble", name)})
 	}
 	a := s.get("/queue", "queue", long)
 	if title := a.text("h1"); !strings.HasPrefix(long, strings.TrimSuffix(title, "…")) || utf8.RuneCountInString(title) != 81 {

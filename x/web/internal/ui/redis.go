@@ -11,22 +11,23 @@ import (
 	"sync"
 	"time"
 
+	"github.com/asynq-go/asynq/x/health"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
 type redisBody struct {
-	Known    bool // INFO is available
-	Redis    poll.Redis
-	Verdicts []poll.Verdict
-	Figures  []figure
-	Memory   template.HTML // empty: no memory limit
-	Charts   []chart
-	Span     spanChoice
-	Facts    []fact
-	Error    string // error of the details
-	Details  *poll.Details
-	Nodes    []nodeRow
+	Known   bool // INFO is available
+	Redis   poll.Redis
+	Causes  []causeBox
+	Figures []figure
+	Memory  template.HTML // empty: no memory limit
+	Charts  []chart
+	Span    spanChoice
+	Facts   []fact
+	Error   string // error of the details
+	Details *poll.Details
+	Nodes   []nodeRow
 }
 
 // fact is a row of a list of properties.
@@ -76,11 +77,7 @@ func (u *UI) redisDetails(r *http.Request) (*poll.Details, error) {
 func (u *UI) redis(r *http.Request) (*view, error) {
 	s := u.Poller.Latest()
 	body := redisBody{Redis: s.Redis, Known: s.Redis.Version != "" || s.Redis.Memory > 0, Span: u.spanOf(r)}
-	for _, v := range s.Health {
-		if v.Link == "/redis" {
-			body.Verdicts = append(body.Verdicts, v)
-		}
-	}
+	body.Causes = u.causesThat(func(c *health.Cause) bool { return c.Link.Page == health.PageRedis })
 	details, err := u.redisDetails(r)
 	if err != nil {
 		body.Error = sentence(show.RedisError(err))

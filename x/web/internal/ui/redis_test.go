@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 )
 
@@ -34,7 +35,7 @@ func TestRedisPage(t *testing.T) {
 	s.poller.snapshot = &poll.Snapshot{
 		At:     s.now,
 		Redis:  poll.Redis{Version: "7.2.1", Mode: "standalone", Uptime: time.Hour, Memory: 3 << 20, MaxMemory: 4 << 20, MaxMemoryPolicy: "allkeys-lru", Keys: 10, Clients: 3, OpsPerSecond: 42},
-		Health: []poll.Verdict{{Severity: poll.Trouble, Text: "it evicts tasks", Link: "/redis"}},
+		Health: health.Report{Causes: []health.Cause{{Severity: health.Trouble, Title: "it evicts tasks", Link: health.Link{Page: health.PageRedis}}}},
 	}
 	s.poller.details = func() (*poll.Details, error) {
 		return &poll.Details{At: s.now, Nodes: []poll.NodeDetails{node("127.0.0.1:1", "master")}}, nil

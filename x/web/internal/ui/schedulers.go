@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 	"github.com/asynq-go/asynq/x/web/internal/access"
-	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/redact"
 	"github.com/asynq-go/asynq/x/web/internal/spec"
 )
@@ -24,13 +24,13 @@ const (
 )
 
 type schedulersBody struct {
-	Find     string
-	Unknown  string
-	Verdicts []poll.Verdict
-	Rows     []entryRow
-	All      int
-	Overdue  int
-	Next     time.Time // the earliest next run
+	Find    string
+	Unknown string
+	Causes  []causeBox
+	Rows    []entryRow
+	All     int
+	Overdue int
+	Next    time.Time // the earliest next run
 }
 
 // entryRow is a scheduler entry in a table.
@@ -52,11 +52,7 @@ type entryRow struct {
 func (u *UI) schedulers(r *http.Request) (*view, error) {
 	s := u.Poller.Latest()
 	body := schedulersBody{Find: strings.TrimSpace(r.URL.Query().Get("find")), All: len(s.Entries)}
-	for _, v := range s.Health {
-		if v.Link == "/schedulers" {
-			body.Verdicts = append(body.Verdicts, v)
-		}
-	}
+	body.Causes = u.causesThat(func(c *health.Cause) bool { return c.Link.Page == health.PageSchedulers })
 	if s.Err != nil || s.Problems.Entries != nil {
 		body.Unknown = "Could not list schedulers. Showing the last known state, from " + s.At.UTC().Format("15:04:05") + " UTC or before."
 	}

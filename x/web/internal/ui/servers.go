@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 )
@@ -24,7 +25,7 @@ const (
 type serversBody struct {
 	Find, Server     string // the filter, and the selected server
 	Unknown          string // why the list is not current
-	Verdicts         []poll.Verdict
+	Causes           []causeBox
 	Rows             []serverRow
 	Pages            pager // of Rows
 	Active           int   // active servers
@@ -78,11 +79,7 @@ type servedQueue struct {
 func (u *UI) servers(r *http.Request) (*view, error) {
 	s := u.Poller.Latest()
 	body := serversBody{Find: strings.TrimSpace(r.URL.Query().Get("find")), Server: r.URL.Query().Get("server"), All: len(s.Servers)}
-	for _, v := range s.Health {
-		if v.Link == "/servers" {
-			body.Verdicts = append(body.Verdicts, v)
-		}
-	}
+	body.Causes = u.causesThat(func(c *health.Cause) bool { return c.Link.Page == health.PageServers })
 	if s.Err != nil || s.Problems.Servers != nil {
 		body.Unknown = "Could not list servers. Showing the last known state, from " + s.At.UTC().Format("15:04:05") + " UTC or before."
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 )
@@ -31,7 +32,7 @@ func TestServers(t *testing.T) {
 			{ID: "two", Host: "beta", PID: 22, Concurrency: 5, Queues: map[string]int{"mail": 1}, StrictPriority: true, Status: "stopped", Started: s.now,
 				ActiveWorkers: []*asynq.WorkerInfo{worker("middle", 30*time.Second, time.Minute)}},
 		},
-		Health: []poll.Verdict{{Text: "Server x crashed", Link: "/servers"}, {Text: "of another page", Link: "/redis"}},
+		Health: health.Report{Causes: []health.Cause{{Title: "Server x crashed", Link: health.Link{Page: health.PageServers}}, {Title: "of another page", Link: health.Link{Page: health.PageRedis}}}},
 	}
 	page := s.get("/servers")
 	if got := page.text(".head"); !strings.Contains(got, "1 active server · 3 of 4 slots busy") {

@@ -118,8 +118,9 @@ func (u *UI) route() {
 		methods[at] = []string{http.MethodGet, http.MethodHead}
 	}
 	changes := map[string]func(http.ResponseWriter, *http.Request) (*view, error){
-		"/queue": u.changeQueue,
-		"/theme": u.setTheme,
+		"/queue":  u.changeQueue,
+		"/theme":  u.setTheme,
+		"/health": u.changeHealth,
 
 		"/tasks":     u.changeTasks,
 		"/task":      u.changeTask,
