@@ -15,6 +15,7 @@ import (
 // commands builds the nouns; help sorts them.
 var commands = []func(*app) *cobra.Command{
 	newStats,
+	newStatus,
 	newQueue,
 	newGroup,
 	newTask,
