@@ -329,7 +329,7 @@ func TestACLAdmin(t *testing.T) {
 		"task archiveall -q default -s pending --filter type:done --yes", "task runall -q default -s archived --yes",
 		"export default " + export + " --pause", "import " + export + " --queue copy", "task deleteall -q default -s scheduled --yes",
 		"task deleteall -q default -g g --yes", "task archiveall -q default -s pending --yes", "task enqueue -t x", "task delete -q default later",
-		"cron run " + entry, "queue remove default --force --yes", "queue remove copy --force --yes", "stats", "queue ls -o json", "server ls", "group ls", "doctor",
+		"cron run " + entry, "queue remove default --force --yes", "queue remove copy --force --yes", "stats", "queue ls -o json", "server ls", "group ls", "doctor", "status mute no-server --for 1h", "status", "status unmute no-server",
 	} {
 		if strings.HasPrefix(line, "task delete ") {
 			run("task enqueue -t x --id later")

@@ -52,7 +52,7 @@ var changingCommands = []string{
 	"task runall -q default -s archived --yes", "task archiveall -q mail -s pending --yes", "task deleteall -q mail -s pending --yes",
 	"errors run KIND --yes", "errors archive KIND --yes", "errors delete KIND --yes",
 	"cron run entry", "import FILE", "import FILE --replace --yes", "doctor --repair --yes", "export mail --pause", "outbox relay -d sqlite:none",
-	"web --listen 127.0.0.1:0",
+	"web --listen 127.0.0.1:0", "status mute x", "status unmute x",
 }
 
 // In a read-only context and in a protected one without its name, no command changes Redis,

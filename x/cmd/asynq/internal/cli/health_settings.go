@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 
 	"github.com/asynq-go/asynq/x/health"
@@ -13,11 +14,11 @@ func readSettings(file string) (health.Settings, error) {
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return health.Settings{}, usage("health settings: %w", err)
+		return health.Settings{}, usage("file %q of health settings: %w", file, errors.Unwrap(err))
 	}
 	s, err := health.ParseSettings(data)
 	if err != nil {
-		return s, usage("%s: %w", file, err)
+		return s, usage("file %q: %w", file, err)
 	}
 	return s, nil
 }

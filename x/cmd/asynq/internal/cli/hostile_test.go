@@ -112,6 +112,8 @@ func TestHostileNames(t *testing.T) {
 		{"lock", "ls", "-o", "json"}, {"lock", "ls", "-s", csv(hostileText)},
 		{"server", "ls"}, {"server", "ls", "-o", "json"},
 		{"cron", "ls"}, {"cron", "ls", "-o", "yaml"}, {"cron", "run", "--dry-run", entry, unknown}, {"cron", "run", entry, unknown}, {"cron", "history", entry, unknown},
+		{"status"}, {"status", "-o", "json"}, {"status", "--settings", hostileText}, {"status", "mute", "x" + hostileText, "--for", "1h", "--note", hostileText},
+		{"status", "--muted"}, {"status", "unmute", "x" + hostileText, unknown},
 		{"doctor"}, {"doctor", "-q", csv(unknown)}, {"doctor", "-o", "json"},
 		{"export", queue}, {"export", queue, file}, {"export", queue, file}, {"export", queue, file, "--force", "--pause"}, {"export", unknown},
 		{"import", file}, {"import", file, "--queue", "copy" + hostileText}, {"import", file, "--replace", "--dry-run"}, {"import", batch},

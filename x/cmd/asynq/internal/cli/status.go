@@ -230,7 +230,7 @@ as far as asynq web notices, and for 30 days at most.`,
 				if err := i.MuteCause(cmd.Context(), m); err != nil {
 					return err
 				}
-				a.printErrf("%q %s", id, muteText(&health.Mute{Until: m.Until, By: by, Note: note}))
+				a.printErrf("%q %s", id, out.Clean(muteText(&health.Mute{Until: m.Until, By: by, Note: note})))
 				return nil
 			})
 		},
