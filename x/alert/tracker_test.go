@@ -30,6 +30,7 @@ func TestTracker(t *testing.T) {
 		"again later":       {{"0s", "w:a", ""}, {"1m", "w:a", "began a"}, {"6m", "", "resolved a"}, {"67m", "", ""}, {"70m", "w:a", ""}, {"71m", "w:a", "began a"}, {"76m", "", "resolved a"}},
 		"muted":             {{"0s", "~w:a", ""}, {"1h", "~w:a", ""}},
 		"muted later":       {{"0s", "w:a", ""}, {"1m", "w:a", "began a"}, {"2m", "~w:a", ""}, {"9h", "~w:a", ""}, {"9h1m", "w:a", "reminder a"}},
+		"gone while muted":  {{"0s", "w:a", ""}, {"1m", "w:a", "began a"}, {"2m", "~w:a", ""}, {"30m", "~w:a", ""}, {"31m", "", ""}, {"35m", "", "resolved a"}},
 		"unmuted and worse": {{"0s", "w:a", ""}, {"1m", "w:a", "began a"}, {"2m", "~t:a", ""}, {"30m", "t:a", "worse a"}},
 		"unreadable":        {{"0s", "w:a", ""}, {"1m", "w:a", "began a"}, {"2m", "t:redis !servers", ""}, {"30m", "t:redis !servers", "began redis"}, {"31m", "w:a", ""}, {"36m", "", "resolved a, resolved redis"}},
 		"never readable":    {{"0s", "w:a !redis", ""}, {"1m", "w:a !redis", "began a"}, {"6m", "!redis", "resolved a"}},
