@@ -23,7 +23,7 @@ import (
 
 // TypeStats returns the attempts of all task types, those with the longest total Duration first,
 // and among equals those with the most attempts. Numbers are exact, except what a killed process
-// had not written yet, of at most the last 5 seconds, or a minute with more than 200 types.
+// had not written yet: of the last 5 seconds, or up to a minute if it had many types.
 //
 // queue may be empty for all queues. If from is more than 48 hours ago, the first hour is counted
 // whole.

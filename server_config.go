@@ -152,7 +152,7 @@ type Config struct {
 
 	// DisableStats turns off the statistics over time. By default, the server counts its attempts
 	// by queue, task type and minute, and adds the numbers to Redis every 5 seconds, for
-	// Inspector.TypeStats, QueueHistory, TypeHistory and ErrorStats. There they take about 200
+	// Inspector.TypeStats, QueueHistory, TypeHistory and ErrorStats. There they take 150 to 600
 	// bytes for each type and minute with an attempt, for 49 hours, and as much for each hour, for
 	// 31 days.
 	DisableStats bool

@@ -22,7 +22,7 @@ type AttemptStats struct {
 	Duration Histogram
 
 	// Wait has how long tasks were pending before an attempt, by the clock of Redis. It is a
-	// sample of the attempts: servers measure at least four fetches a second of each queue, and all
+	// sample of the attempts: each server measures up to four fetches a second of each queue, and all
 	// if they have an Observer with AttemptStarted.
 	Wait Histogram
 }

@@ -120,3 +120,68 @@ func TestStatsOutcomes(t *testing.T) {
 		}
 	})
 }
+
+// A call whose reply is lost is repeated, and counts once.
+func TestStatsLostReply(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		proxy, opt := env.Proxy()
+		env.EnqueueMany(20)
+		srv := env.ServeOn(opt, asynq.Config{Concurrency: 4}, func(context.Context, *asynq.Task) error { return nil })
+		env.AwaitEmpty()
+		lost := proxy.SwallowReplies(1, "stats:m:")
+		srv.Shutdown()
+		select {
+		case <-lost.Done():
+		default:
+			env.T.Fatal("no reply was lost")
+		}
+		var succeeded int64
+		for _, s := range typeStats(env) {
+			succeeded += s.Succeeded
+		}
+		if succeeded != 20 {
+			env.T.Errorf("%d attempts, want 20", succeeded)
+		}
+	})
+}
+
+// A server without statistics writes none.
+func TestDisableStats(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		env.EnqueueMany(3)
+		srv := env.Serve(asynq.Config{DisableStats: true}, func(context.Context, *asynq.Task) error { return errors.New("failed") })
+		env.AwaitState("t2", "retry")
+		srv.Shutdown()
+		if keys := append(env.Keys("*stats*"), env.Keys("*errors*")...); len(keys) > 0 {
+			env.T.Errorf("keys %q", keys)
+		}
+	})
+}
+
+// The recovery of a task counts the attempt of its crashed server, a Receiver counts settled
+// leases, the sizes of queues are stored, and DeleteQueue leaves nothing of all that, although the
+// server is running.
+func TestStatsOfQueueAreDeleted(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		env.Enqueue("crashed")
+		env.FetchAndCrash(1)
+		receiver := env.Receiver(asynq.ReceiverConfig{TaskCheckInterval: 10 * time.Millisecond})
+		leases, err := receiver.Receive(env.Context(), 1, "default")
+		env.NoError(err)
+		env.NoError(leases[0].Complete(env.Context(), nil))
+		env.Serve(asynq.Config{}, func(context.Context, *asynq.Task) error { return nil })
+		i := env.Inspector()
+		env.Eventually(func() bool {
+			points, err := i.QueueHistory(context.Background(), "default", statsFrom(), statsTo())
+			return err == nil && len(points) > 0 && points[len(points)-1].Sizes != nil
+		}, "the sizes of the queue")
+		receiver.Shutdown()
+		if s := typeStats(env)["crashed"]; s == nil || counts(&s.AttemptStats) != "1 succeeded, 1 crashed" || s.Failed() != 1 || s.Attempts() != 2 {
+			env.T.Errorf("statistics: %+v", s)
+		}
+		env.NoError(i.DeleteQueue("default", true))
+		if keys := append(env.Keys("*stats*"), env.Keys("*errors*")...); len(keys) > 0 {
+			env.T.Errorf("keys %q", keys)
+		}
+	})
+}
