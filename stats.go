@@ -21,9 +21,9 @@ type AttemptStats struct {
 	// Duration has how long attempts took, of all that started and whose server did not crash.
 	Duration Histogram
 
-	// Wait has how long tasks were pending before an attempt, by the clock of Redis. It is a
-	// sample of the attempts: each server measures up to four fetches a second of each queue, and all
-	// if they have an Observer with AttemptStarted.
+	// Wait has how long tasks were pending before an attempt, by the clock of Redis. It is a sample
+	// of the attempts: each server measures up to four fetches a second of each queue, and all if
+	// they have an Observer with AttemptStarted.
 	Wait Histogram
 }
 
