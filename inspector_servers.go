@@ -183,6 +183,10 @@ type SchedulerEntry struct {
 	Opts []Option  // options of the task, without those that another library formats differently
 	Next time.Time // when the task is enqueued next, zero if never
 	Prev time.Time // when the task was last due and enqueued, zero if never
+
+	// Paused is whether the entry is paused: see Inspector.PauseSchedulerEntry. Next is then the
+	// next tick to be skipped.
+	Paused bool
 }
 
 // SchedulerEnqueueEvent records that a periodic task was enqueued.
@@ -199,6 +203,10 @@ func (i *Inspector) SchedulerEntries() ([]*SchedulerEntry, error) {
 	if err != nil {
 		return nil, brokerError(err)
 	}
+	paused, err := i.pausedEntries(published)
+	if err != nil {
+		return nil, err
+	}
 	var entries []*SchedulerEntry
 	seen := make(map[string]bool, len(published))
 	for _, p := range published {
@@ -206,7 +214,9 @@ func (i *Inspector) SchedulerEntries() ([]*SchedulerEntry, error) {
 			continue // also published by the previous leader of the group, which crashed recently
 		}
 		seen[p.Entry.ID] = true
-		entries = append(entries, newSchedulerEntry(p))
+		e := newSchedulerEntry(p)
+		_, e.Paused = paused[pauseID(p)]
+		entries = append(entries, e)
 	}
 	return entries, nil
 }

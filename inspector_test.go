@@ -144,6 +144,8 @@ func inspectorCalls(i *asynq.Inspector, ctx context.Context) map[string]func() e
 		"RescheduleTask":             func() error { return i.RescheduleTask(ctx, q, id, time.Now()) },
 		"RunSchedulerEntry":          func() error { return testenv.ErrorOf(i.RunSchedulerEntry(ctx, "e")) },
 		"SchedulerEntries":           func() error { return testenv.ErrorOf(v.SchedulerEntries()) },
+		"PauseSchedulerEntry":        func() error { return i.PauseSchedulerEntry(ctx, id) },
+		"ResumeSchedulerEntry":       func() error { return i.ResumeSchedulerEntry(ctx, id) },
 		"QuietServer":                func() error { return i.QuietServer(ctx, id) },
 		"StopServer":                 func() error { return i.StopServer(ctx, id) },
 		"SetServerConcurrency":       func() error { return i.SetServerConcurrency(ctx, id, 1) },

@@ -38,6 +38,7 @@ type Scheduler struct {
 	entries []*scheduled // in order of registration
 	term    term
 
+	warnPauses                         sync.Once
 	wakeTicks, wakeLead, wakeHeartbeat chan struct{}
 	published                          time.Time // when the entries were; zero if they are not; accessed only by its loop
 }
@@ -110,9 +111,9 @@ func (s *Scheduler) add(e *scheduled) (string, error) {
 	for slices.ContainsFunc(s.entries, func(o *scheduled) bool { return o.identity == e.identity && o.ordinal == e.ordinal }) {
 		e.ordinal++
 	}
-	e.id = uuid.NewString()
+	e.id, e.pauseID = uuid.NewString(), e.entryID(s.opts.Group)
 	if s.opts.Group != "" {
-		e.id = e.entryID(s.opts.Group)
+		e.id = e.pauseID
 	}
 	s.entries = append(s.entries, e)
 	wake(s.wakeTicks)

@@ -18,6 +18,7 @@ import (
 // the other fields are immutable.
 type scheduled struct {
 	id       string
+	pauseID  string // names its pause; depends only on the group and the settings
 	identity string // all settings of the entry, independent of the process
 	ordinal  int    // among entries with the same identity
 	spec     string

@@ -9,6 +9,8 @@ import (
 
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/runner"
+	"github.com/asynq-go/asynq/internal/script"
+	"github.com/asynq-go/asynq/internal/timetable"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
@@ -51,8 +53,53 @@ func (s *Scheduler) tick(ctx context.Context) (time.Duration, error) {
 	if len(due) == 0 {
 		return min(max(next.Sub(s.now()), time.Millisecond), maxTickDelay), nil
 	}
-	s.fire(context.WithoutCancel(ctx), in, due)
+	ctx = context.WithoutCancel(ctx)
+	paused, err := s.pauses(ctx, due)
+	s.fire(ctx, in, s.skipPaused(in, due, paused), err)
 	return 0, nil
+}
+
+// pauses returns the paused entries among those of due ticks, by their pause IDs. An error means
+// that it is unknown which are paused.
+func (s *Scheduler) pauses(ctx context.Context, due []*firing) (map[string]time.Time, error) {
+	ids := make([]string, len(due))
+	for i, f := range due {
+		ids[i] = f.entry.pauseID
+	}
+	paused, err := s.broker.EntryPauses(ctx, ids...)
+	if script.Refused(err) {
+		s.warnPauses.Do(func() {
+			s.log.Warn("Redis rejected the check for paused entries: none is paused", "error", err)
+		})
+		err = nil
+	}
+	return paused, err
+}
+
+// skipPaused marks the due ticks of paused entries as done, to be recorded in Redis, and returns
+// the others.
+func (s *Scheduler) skipPaused(in term, due []*firing, paused map[string]time.Time) []*firing {
+	if len(paused) == 0 {
+		return due
+	}
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(due, func(f *firing) bool {
+		e := f.entry
+		if _, ok := paused[e.pauseID]; !ok {
+			return false
+		}
+		if e.term == in.id {
+			s.log.Debug("tick skipped: the entry is paused", "entry", e.id, "tick", f.tick)
+			e.done(f.tick)
+			e.backlog, e.skipped = nil, true
+			if last := timetable.Latest(e.schedule, e.cursor, now); !last.IsZero() {
+				e.moveTo(last)
+			}
+		}
+		return true
+	})
 }
 
 // due returns the due ticks, at most one per entry, and, if there are none, when the next one may
@@ -104,8 +151,8 @@ func (s *Scheduler) due(in term) (due []*firing, next time.Time) {
 	return due, next
 }
 
-// fire enqueues the tasks of ticks and calls the callbacks.
-func (s *Scheduler) fire(ctx context.Context, in term, due []*firing) {
+// fire enqueues the tasks of ticks and calls the callbacks. With an error, the ticks fail with it.
+func (s *Scheduler) fire(ctx context.Context, in term, due []*firing, failed error) {
 	for _, f := range due {
 		if s.opts.PreEnqueueFunc != nil {
 			callSafely(s.log, "PreEnqueueFunc", func() { s.opts.PreEnqueueFunc(f.entry.task, f.entry.optsCopy()) })
@@ -115,7 +162,9 @@ func (s *Scheduler) fire(ctx context.Context, in term, due []*firing) {
 			opts = append(f.entry.optsCopy(), TaskID(f.entry.taskID(f.tick)))
 		}
 		opts = s.withHeaders(f.entry, opts)
-		f.made, f.err = newCreation(f.entry.task, opts, s.broker.Keys, s.now())
+		if f.made, f.err = newCreation(f.entry.task, opts, s.broker.Keys, s.now()); f.err == nil {
+			f.err = brokerError(failed)
+		}
 	}
 	s.enqueue(ctx, in, due)
 	s.conclude(in, due)
@@ -269,7 +318,7 @@ func (s *Scheduler) snapshot() ([]rdb.ScheduleEntry, error) {
 		if published.Next.IsZero() {
 			published.Next = e.schedule.Next(s.now()) // its first term has just begun
 		}
-		creation := &wire.SchedulerCreation{Type: e.task.typename, Payload: e.task.payload, Headers: e.task.headers}
+		creation := &wire.SchedulerCreation{Type: e.task.typename, Payload: e.task.payload, Headers: e.task.headers, Pause: e.pauseID}
 		for _, opt := range e.all {
 			published.EnqueueOptions = append(published.EnqueueOptions, opt.String())
 			creation.Options = append(creation.Options, exactOption(opt))

@@ -268,8 +268,10 @@ var hostileInspector = map[string]func(h *hostile){
 		}
 		h.wantErr(testenv.ErrorOf(h.inspect.RunSchedulerEntry(noContext, "x")), nil, "ctx must not be nil")
 	},
-	"Inspector.QuietServer": func(h *hostile) { h.testServerCommand((*asynq.Inspector).QuietServer) },
-	"Inspector.StopServer":  func(h *hostile) { h.testServerCommand((*asynq.Inspector).StopServer) },
+	"Inspector.PauseSchedulerEntry":  testPauseEntry((*asynq.Inspector).PauseSchedulerEntry),
+	"Inspector.ResumeSchedulerEntry": testPauseEntry((*asynq.Inspector).ResumeSchedulerEntry),
+	"Inspector.QuietServer":          func(h *hostile) { h.testServerCommand((*asynq.Inspector).QuietServer) },
+	"Inspector.StopServer":           func(h *hostile) { h.testServerCommand((*asynq.Inspector).StopServer) },
 	"Inspector.SetServerConcurrency": func(h *hostile) {
 		h.testServerCommand(func(i *asynq.Inspector, ctx context.Context, id string) error {
 			return i.SetServerConcurrency(ctx, id, 1)
@@ -347,6 +349,17 @@ func all(change func(i *asynq.Inspector, queue string) (int, error)) func(h *hos
 	return func(h *hostile) {
 		h.T.Helper()
 		h.withMissingQueues(func(queue string) error { return testenv.ErrorOf(change(h.inspect, queue)) })
+	}
+}
+
+// testPauseEntry calls a method with entries that do not exist.
+func testPauseEntry(set func(i *asynq.Inspector, ctx context.Context, entryID string) error) func(h *hostile) {
+	return func(h *hostile) {
+		h.T.Helper()
+		for _, entry := range append(missingNames(), "") {
+			h.wantErr(set(h.inspect, context.Background(), entry), asynq.ErrSchedulerEntryNotFound)
+		}
+		h.wantErr(set(h.inspect, noContext, "x"), nil, "ctx must not be nil")
 	}
 }
 

@@ -12,6 +12,10 @@ type SchedulerCreation struct {
 	Payload []byte            `json:"payload"` // null if nil, which differs from empty
 	Headers map[string]string `json:"headers,omitempty"`
 	Options []string          `json:"options,omitempty"` // each as Go source, times in full precision
+
+	// Pause is the field of the entry in SchedulerPauses. It is the same after a restart of the
+	// scheduler, unlike the ID of an entry without a group.
+	Pause string `json:"pause,omitempty"`
 }
 
 // Encode returns c in JSON.
