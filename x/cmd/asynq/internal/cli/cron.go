@@ -15,7 +15,10 @@ import (
 )
 
 func newCron(a *app) *cobra.Command {
-	return group("cron", "Inspect and run periodic tasks", newCronLs(a), newCronHistory(a), newCronRun(a))
+	return group("cron", "Inspect, run and pause periodic tasks", newCronLs(a), newCronHistory(a), newCronRun(a),
+		newCronSwitch(a, "pause", "Pause periodic tasks: their ticks are skipped", "paused", true, (*asynq.Inspector).PauseSchedulerEntry),
+		newCronSwitch(a, "resume", "Resume paused periodic tasks", "resumed", false, (*asynq.Inspector).ResumeSchedulerEntry),
+	)
 }
 
 // cronRow is a scheduler entry in machine-readable output.
@@ -28,12 +31,13 @@ type cronRow struct {
 	Options       []string   `json:"options"`
 	Next          *time.Time `json:"next_enqueue_at"`
 	Prev          *time.Time `json:"prev_enqueue_at"`
+	Paused        bool       `json:"paused"`
 
 	entry *asynq.SchedulerEntry
 }
 
 func newCronRow(e *asynq.SchedulerEntry) *cronRow {
-	r := &cronRow{ID: e.ID, Spec: e.Spec, Type: e.Task.Type(), Options: []string{}, Next: moment(e.Next), Prev: moment(e.Prev), entry: e}
+	r := &cronRow{ID: e.ID, Spec: e.Spec, Type: e.Task.Type(), Options: []string{}, Next: moment(e.Next), Prev: moment(e.Prev), Paused: e.Paused, entry: e}
 	r.Payload, r.PayloadBase64 = textOrBase64(e.Task.Payload())
 	for _, o := range e.Opts {
 		r.Options = append(r.Options, o.String())
@@ -47,7 +51,12 @@ var cronColumns = []out.Column[*cronRow]{
 	{Head: "TYPE", Cell: func(r *cronRow) string { return r.Type }},
 	{Head: "PAYLOAD", Cell: func(r *cronRow) string { return clipped(brief(r.entry.Task.Payload())) }},
 	{Head: "OPTIONS", Cell: func(r *cronRow) string { return strings.Join(r.Options, ", ") }},
-	{Head: "NEXT", Cell: func(r *cronRow) string { return due(r.entry.Next) }},
+	{Head: "NEXT", Cell: func(r *cronRow) string {
+		if r.Paused {
+			return "paused"
+		}
+		return due(r.entry.Next)
+	}},
 	{Head: "PREV", Cell: func(r *cronRow) string { return out.Time(r.entry.Prev) }},
 }
 
@@ -178,6 +187,41 @@ func newCronRun(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().Bool("dry-run", false, "only print what would be enqueued")
+	return cmd
+}
+
+// newCronSwitch returns a command that pauses or resumes entries. An entry that is already in the
+// desired state is not an error.
+func newCronSwitch(
+	a *app, verb, short, done string, confirms bool, set func(*asynq.Inspector, context.Context, string) error,
+) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               verb + " ENTRY_ID...",
+		Short:             short,
+		Args:              argsFrom(1, -1),
+		ValidArgsFunction: a.cronIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := a.inspector(cmd)
+			if err != nil {
+				return err
+			}
+			return a.eachArg(args, func(id string) error {
+				if confirms {
+					if ok, err := a.confirm(cmd, "pause entry %q", id); !ok || err != nil {
+						return err
+					}
+				}
+				if err := set(i, cmd.Context(), id); err != nil {
+					return err
+				}
+				a.printErrf("entry %q %s", id, done)
+				return nil
+			})
+		},
+	}
+	if confirms {
+		addBulk(cmd)
+	}
 	return cmd
 }
 

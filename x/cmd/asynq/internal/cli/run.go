@@ -123,7 +123,8 @@ func (a *app) exitCode(err error) int {
 		return ExitNotFound
 	case errors.As(err, &config), errors.As(err, &syntaxErr), errors.As(err, &templateErr), errors.As(err, &fieldErr), a.running == nil: // cobra's own errors come before a command runs
 		return ExitUsage
-	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrSchedulerEntryNotFound):
+	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrSchedulerEntryNotFound),
+		errors.Is(err, asynq.ErrServerNotFound):
 		return ExitNotFound
 	default:
 		return ExitFailed

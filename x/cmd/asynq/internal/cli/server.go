@@ -14,7 +14,9 @@ import (
 )
 
 func newServer(a *app) *cobra.Command {
-	return group("server", "Inspect running servers", newServerLs(a))
+	return group("server", "Inspect and operate running servers",
+		newServerLs(a), newServerQuiet(a), newServerStop(a), newServerPause(a), newServerResume(a), newServerConcurrency(a),
+	)
 }
 
 // serverRow is a server in machine-readable output.
@@ -31,6 +33,8 @@ type serverRow struct {
 	Worker         string         `json:"worker,omitempty"`   // name of a worker that polls the queue service; empty for a server
 	LastPoll       time.Time      `json:"last_poll,omitzero"` // of a worker
 	Patterns       []string       `json:"patterns,omitzero"`  // of the types that it handles; absent if unknown
+	Paused         []string       `json:"paused_queues,omitempty"`
+	RemoteControl  bool           `json:"remote_control"` // it accepts commands
 }
 
 // workerRow is an active task of a server.
@@ -48,7 +52,7 @@ func newServerRow(s *asynq.ServerInfo) *serverRow {
 	row := &serverRow{
 		ID: s.ID, Host: s.Host, PID: s.PID, Concurrency: s.Concurrency, Queues: s.Queues, StrictPriority: s.StrictPriority,
 		Started: s.Started, Status: s.Status, Workers: make([]workerRow, len(s.ActiveWorkers)),
-		Worker: s.Worker, LastPoll: s.LastPoll, Patterns: s.Patterns,
+		Worker: s.Worker, LastPoll: s.LastPoll, Patterns: s.Patterns, Paused: s.PausedQueues, RemoteControl: s.RemoteControl,
 	}
 	for n, w := range s.ActiveWorkers {
 		row.Workers[n] = workerRow{
@@ -73,6 +77,9 @@ func (s *serverRow) queues() string {
 	slices.SortStableFunc(names, func(a, b string) int { return s.Queues[b] - s.Queues[a] })
 	for n, name := range names {
 		names[n] = fmt.Sprintf("%s:%d", name, s.Queues[name])
+	}
+	for _, name := range s.Paused {
+		names = append(names, name+":paused")
 	}
 	return strings.Join(names, " ")
 }

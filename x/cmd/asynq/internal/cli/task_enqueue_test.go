@@ -159,6 +159,16 @@ func TestCron(t *testing.T) {
 	w.golden("cron_history", w.run("cron", "history", id))
 	w.golden("cron_history_unknown", w.run("cron", "history", "nothing"))
 	w.golden("cron_run_unknown", w.run("cron", "run", "nothing"))
+	w.inTerminal = false
+	w.golden("cron_pause_unconfirmed", w.run("cron", "pause", id))
+	w.golden("cron_pause_dry", w.run("cron", "pause", id, "--dry-run"))
+	w.golden("cron_pause", w.run("cron", "pause", id, "--yes"))
+	w.golden("cron_ls_paused", w.run("cron", "ls"))
+	w.golden("cron_resume", w.run("cron", "resume", id))
+	w.golden("cron_resume_unknown", w.run("cron", "resume", "nothing"))
+	if r := w.run("__complete", "cron", "pause", ""); !strings.Contains(r.out, id) {
+		t.Errorf("completion: %+v", r)
+	}
 }
 
 func TestDoctor(t *testing.T) {
