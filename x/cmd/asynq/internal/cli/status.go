@@ -206,8 +206,8 @@ func newStatusMute(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mute ID…",
 		Short: "Mute causes for some time, or until they are gone",
-		Long: `Mute causes on all surfaces that share this Redis: status, web and dash list them apart, and they do
-not count for the exit code. Without --for, a cause is acknowledged: it is muted until it is gone,
+		Long: `Mute causes on all surfaces that share this Redis: status and web list them apart, and they do not
+count for the exit code. Without --for, a cause is acknowledged: it is muted until it is gone,
 as far as asynq web notices, and for 30 days at most.`,
 		Args:              argsFrom(1, -1),
 		ValidArgsFunction: a.causeIDs,
