@@ -45,6 +45,7 @@ https://ops.example.com/`
 			t.Errorf("%s: %s", event, a.Subject())
 		}
 	}
+	a.Event = alert.Resolved
 	if got := a.Text(); !strings.Contains(got, "It lasted from 2030-01-31 11:59:00 UTC to 2030-01-31 12:00:00 UTC.") || strings.Contains(got, "Resume") {
 		t.Errorf("resolved: %s", got)
 	}
