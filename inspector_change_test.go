@@ -124,7 +124,7 @@ func TestRescheduleWakesServer(t *testing.T) {
 		ran := make(chan struct{})
 		env.Enqueue("t", asynq.ProcessIn(time.Hour))
 		env.Serve(asynq.Config{}, func(context.Context, *asynq.Task) error { close(ran); return nil })
-		env.Eventually(func() bool { return len(env.Keys("asynq:servers:*")) == 1 }, "the server to be listed")
+		env.Eventually(func() bool { return len(env.Keys("asynq:servers:{*}")) == 1 }, "the server to be listed")
 		if err := env.Inspector().RescheduleTask(context.Background(), "default", "t", time.Now()); err != nil {
 			env.T.Fatal(err)
 		}

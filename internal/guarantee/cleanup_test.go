@@ -131,7 +131,7 @@ func TestGuarantee15Cleanup(t *testing.T) {
 	t.Run("stopped server", func(t *testing.T) {
 		testenv.Each(t, func(env *testenv.Env) {
 			srv := env.Serve(asynq.Config{}, nothing)
-			env.Eventually(func() bool { return len(env.Keys("asynq:servers:*")) == 1 }, "the server to be listed")
+			env.Eventually(func() bool { return len(env.Keys("asynq:servers:{*}")) == 1 }, "the server to be listed")
 			srv.Shutdown()
 			for _, key := range env.Keys("*") {
 				if key != "asynq:queues" && env.RDB.TTL(context.Background(), key).Val() < 0 {

@@ -172,6 +172,7 @@ func (h *hostile) wantAccepted(task *asynq.Task, opts ...asynq.Option) *asynq.Ta
 		h.noErr(h.inspect.DeleteQueue(info.Queue, true))
 	}
 	found.NextProcessAt = info.NextProcessAt // now, if it is pending
+	found.Age = info.Age                     // until now
 	h.check(bytes.Equal(info.Payload, found.Payload), "the payload has %d bytes, found with %d", len(info.Payload), len(found.Payload))
 	found.Payload = info.Payload // makes cmp.Diff fast
 	if diff := cmp.Diff(info, found, cmp.Comparer(bytes.Equal)); diff != "" {

@@ -204,7 +204,7 @@ func (q *modelQueue) fetch(f *rdb.Fetch, now int64) (taken []rdb.Fetched, code s
 		t := q.tasks[id]
 		q.move(t, wire.StateActive, now+int64(f.Lease/time.Second))
 		t.token = f.Token
-		taken = append(taken, rdb.Fetched{ID: id, Message: []byte(t.message)})
+		taken = append(taken, rdb.Fetched{ID: id, Message: []byte(t.message), Wait: -time.Microsecond})
 	}
 	switch {
 	case capped && len(taken) == n:
