@@ -37,10 +37,10 @@ func TestQuantileError(t *testing.T) {
 	})
 }
 
-// flush takes all batches of a queue.
-func flush(r *rollup.Recorder, queue string, now time.Time) (batches []*rollup.Batch) {
+// flush takes all batches of queue q.
+func flush(r *rollup.Recorder, now time.Time) (batches []*rollup.Batch) {
 	for collect := true; ; collect = false {
-		b := r.Next(queue, now, false, collect)
+		b := r.Next("q", now, false, collect)
 		if b == nil {
 			return batches
 		}
@@ -62,7 +62,7 @@ func TestRecorderLimits(t *testing.T) {
 	var all, other, queue rollup.Stats
 	var failed, otherFailed int64
 	types := 0
-	for _, b := range flush(r, "q", now) {
+	for _, b := range flush(r, now) {
 		if len(b.Entries) > 100 || b.Hour != now.Unix()/3600 {
 			t.Errorf("a call of %d entries, hour %d", len(b.Entries), b.Hour)
 		}
@@ -90,7 +90,7 @@ func TestRecorderLimits(t *testing.T) {
 	if queue.Counts != all.Counts || failed != n || otherFailed != n-rollup.MaxKinds {
 		t.Errorf("the queue has %v, %d errors, %d of other kinds", queue.Counts, failed, otherFailed)
 	}
-	if left := flush(r, "q", now); left != nil || len(r.Pending(now)) != 0 {
+	if left := flush(r, now); left != nil || len(r.Pending(now)) != 0 {
 		t.Errorf("%d calls are left, pending %v", len(left), r.Pending(now))
 	}
 }
@@ -114,13 +114,13 @@ func TestRecorderMinutes(t *testing.T) {
 	}
 	r.Confirm(first, now)
 	attempts := int64(0)
-	for _, b := range flush(r, "q", now.Add(time.Minute)) {
+	for _, b := range flush(r, now.Add(time.Minute)) {
 		if b.Hour != first.Hour+1 || b.Number <= first.Number {
 			t.Errorf("second call: %+v", b)
 		}
 		attempts += b.Entries[1].Stats.Counts[rollup.Succeeded]
 	}
-	if last := flush(r, "q", now.Add(time.Minute)); attempts+count(last) != 2 {
+	if last := flush(r, now.Add(time.Minute)); attempts+count(last) != 2 {
 		t.Errorf("%d attempts of the next hour, then %d", attempts, count(last))
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -41,7 +42,7 @@ func TestTaskEdit(t *testing.T) {
 	before := w.task("mail", "one")
 	w.editor(`cat "$1" >&2`)
 	w.golden("task_edit_nothing", w.run("task", "edit", "one"))
-	if after := w.task("mail", "one"); string(after.Payload) != string(before.Payload) || after.MaxRetry != 4 {
+	if after := w.task("mail", "one"); !bytes.Equal(after.Payload, before.Payload) || after.MaxRetry != 4 {
 		t.Errorf("the task is %+v", after)
 	}
 	w.editor(`sed -i 's/"user": 1/"user": 2/; s/max_retry: 4/max_retry: 7/; s/queue: mail/queue: low/; s/^process_at:.*/process_at: 2099-01-02T03:04:05Z/' "$1"`)

@@ -50,7 +50,7 @@ func (c *Config) RedisConnOpt() (asynq.RedisConnOpt, error) {
 		set("username", &o.Username)
 		setPassword(&o.Password)
 		if overrides("db") || o.DB == 0 && c.has("db") {
-			o.DB = c.number("db")
+			o.DB = c.database()
 		}
 		if timeout > 0 {
 			o.ReadTimeout, o.WriteTimeout = timeout, timeout
@@ -67,7 +67,7 @@ func (c *Config) RedisConnOpt() (asynq.RedisConnOpt, error) {
 		set("sentinel-username", &o.SentinelUsername)
 		set("sentinel-password", &o.SentinelPassword)
 		if overrides("db") || o.DB == 0 && c.has("db") {
-			o.DB = c.number("db")
+			o.DB = c.database()
 		}
 		if timeout > 0 {
 			o.ReadTimeout, o.WriteTimeout = timeout, timeout
@@ -80,7 +80,7 @@ func (c *Config) RedisConnOpt() (asynq.RedisConnOpt, error) {
 	case asynq.RedisClusterClientOpt:
 		set("username", &o.Username)
 		setPassword(&o.Password)
-		if c.number("db") != 0 {
+		if c.database() != 0 {
 			return nil, usage("a cluster has only database 0: omit %s", c.values["db"].from.of("db"))
 		}
 		if timeout > 0 {

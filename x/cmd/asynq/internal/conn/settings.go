@@ -146,13 +146,13 @@ func Load(fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
 
 // Load is the function Load with the named context instead of the selected one. An empty name means
 // no context.
-func (file *File) Load(chosen string, fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
-	c := &Config{values: map[string]value{}, UnknownKeys: file.Unknown}
-	stored, from := file.Flat, fromFlat
+func (f *File) Load(chosen string, fs *pflag.FlagSet, env func(string) (string, bool)) (*Config, error) {
+	c := &Config{values: map[string]value{}, UnknownKeys: f.Unknown}
+	stored, from := f.Flat, fromFlat
 	if chosen != "" {
-		ctx, ok := file.Contexts[chosen]
+		ctx, ok := f.Contexts[chosen]
 		if !ok {
-			return nil, &UnknownContextError{fmt.Sprintf("no context %q in %s: use asynq context ls to list the contexts", chosen, file.Path)}
+			return nil, &UnknownContextError{fmt.Sprintf("no context %q in %s: use asynq context ls to list the contexts", chosen, f.Path)}
 		}
 		c.Context, stored, from = chosen, ctx, fromContext
 	}
@@ -177,8 +177,8 @@ func (file *File) Load(chosen string, fs *pflag.FlagSet, env func(string) (strin
 	if c.Context == "" && c.boolean("protected") {
 		return nil, usage("protected in the configuration file: move it into a context, whose name confirms changes")
 	}
-	if file.Exposed {
-		c.ExposedFile = file.Path
+	if f.Exposed {
+		c.ExposedFile = f.Path
 	}
 	if c.Context != "" {
 		c.Overridden = c.overridden(stored)
@@ -287,8 +287,8 @@ func (s setting) check(text string) error {
 func (c *Config) has(name string) bool    { return c.values[name].from != unset }
 func (c *Config) text(name string) string { return c.values[name].text }
 
-func (c *Config) number(name string) int {
-	n, _ := strconv.Atoi(c.text(name)) // checked by Load
+func (c *Config) database() int {
+	n, _ := strconv.Atoi(c.text("db")) // checked by Load
 	return n
 }
 

@@ -29,7 +29,7 @@ func (c *Config) Target() Target {
 	}
 	database := func(inURI int) int {
 		if c.has("db") && (inURI == 0 || c.values["db"].from >= uri) {
-			return c.number("db")
+			return c.database()
 		}
 		return inURI
 	}

@@ -62,7 +62,8 @@ func ByID(ctx context.Context, i *asynq.Inspector, queues []string, id string, p
 		return r, nil
 	}
 	r.Exact = false
-	return r, r.scan(ctx, i, queues, id)
+	err := r.scan(ctx, i, queues, id)
+	return r, err
 }
 
 // scan adds the tasks whose ID begins with a prefix.
