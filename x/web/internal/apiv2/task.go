@@ -142,10 +142,11 @@ func (c *call) whole(t *asynq.TaskInfo) error {
 	return nil
 }
 
-// etag returns a value that changes whenever the task does. It ignores the next processing time of
-// a pending task, which is always the current time.
+// etag returns a value that changes whenever the task does. It ignores its age, and the next
+// processing time of a pending task, which is always the current time.
 func (a *api) etag(t *asynq.TaskInfo) string {
 	fixed := *t
+	fixed.Age = 0
 	if t.State == asynq.TaskStatePending {
 		fixed.NextProcessAt = time.Time{}
 	}
