@@ -81,7 +81,7 @@ func TestCompletionOfValues(t *testing.T) {
 		"task ls --filter type:vi":           "type:video:cut",
 		"task ls --filter queue:m":           "queue:mail",
 		"queue ls --sort mem":                "memory_usage_bytes",
-		"queue ls --sort=-pending,-arch":     "-pending,-archived",
+		"queue ls --sort=-pending,-comp":     "-pending,-completed",
 		"queue ls --filter pend":             "pending",
 		"context test ":                      "",
 		"task ls --filter state:sched":       "state:scheduled",

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 // guardedContexts writes a configuration file with a protected and a read-only context.
@@ -42,6 +44,37 @@ func (w *world) dump() map[string]string {
 	return all
 }
 
+// seedServer lists a server that does not run, so that its keys stay as they are.
+func (w *world) seedServer() (id string) {
+	w.t.Helper()
+	stop := w.serve("unused", func(context.Context, *asynq.Task) error { return nil })
+	proctest.Eventually(w.t, "the server to be listed", func() bool {
+		servers, err := w.inspector.Servers()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if len(servers) == 1 {
+			id = servers[0].ID
+		}
+		return len(servers) == 1
+	})
+	keys, err := w.redis.Keys(w.t.Context(), w.namespace+":servers*").Result()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	kept := map[string]string{}
+	for _, key := range keys {
+		kept[key] = w.redis.Dump(w.t.Context(), key).Val()
+	}
+	stop()
+	for key, value := range kept {
+		if err := w.redis.RestoreReplace(w.t.Context(), key, 0, value).Err(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return id
+}
+
 // changingCommands are command lines of all commands that change Redis. They would change the data
 // of seedGuarded.
 var changingCommands = []string{
@@ -51,7 +84,8 @@ var changingCommands = []string{
 	"task update -q mail scheduled -l x", "task edit -q mail scheduled", "task move -q mail pending --to low", "task copy -q mail pending",
 	"task runall -q default -s archived --yes", "task archiveall -q mail -s pending --yes", "task deleteall -q mail -s pending --yes",
 	"errors run KIND --yes", "errors archive KIND --yes", "errors delete KIND --yes",
-	"cron run entry", "import FILE", "import FILE --replace --yes", "doctor --repair --yes", "export mail --pause", "outbox relay -d sqlite:none",
+	"cron run entry", "cron pause entry --yes", "cron resume entry", "server quiet SERVER --yes", "server stop SERVER --yes",
+	"server pause-queue SERVER mail --yes", "server resume-queue SERVER mail --yes", "server set-concurrency SERVER 5 --yes", "import FILE", "import FILE --replace --yes", "doctor --repair --yes", "export mail --pause", "outbox relay -d sqlite:none",
 	"web --listen 127.0.0.1:0", "status mute x", "status unmute x",
 }
 
@@ -75,11 +109,11 @@ func TestGuardedContexts(t *testing.T) {
 	if r := w.run("export", "mail", file); r.code != ExitDone {
 		t.Fatal(r)
 	}
-	kind := w.seedErrors()
+	kind, server := w.seedErrors(), w.seedServer()
 	before := w.dump()
 	covered := map[string]bool{}
 	for _, line := range changingCommands {
-		args := strings.Fields(strings.NewReplacer("FILE", file, "KIND", kind).Replace(line))
+		args := strings.Fields(strings.NewReplacer("FILE", file, "KIND", kind, "SERVER", server).Replace(line))
 		found, _, err := newRoot(&app{}).Find(args)
 		if err != nil {
 			t.Fatal(err)

@@ -224,9 +224,9 @@ func TestCopy(t *testing.T) {
 		if err != nil || len(tasks) != 2 || tasks[1].ID == "first" || string(tasks[1].Payload) != "payload" || tasks[1].MaxRetry != 3 {
 			t.Errorf("%v, error %v", tasks, err)
 		}
-		for keys, want := range map[string]string{"y": "copied the ID", "Y": "copied the payload", "M y": "copied 2 IDs"} {
-			d.keys(keys)
-			d.see(want)
+		for _, step := range []struct{ keys, want string }{{"y", "copied the ID"}, {"Y", "copied the payload"}, {"M y", "copied 2 IDs"}} {
+			d.keys(step.keys)
+			d.see(step.want)
 		}
 	})
 }
