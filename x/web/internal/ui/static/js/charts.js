@@ -31,7 +31,7 @@ export async function drawCharts() {
 }
 
 function redraw() {
-  for (const [figure, chart] of charts) {
+  for (const [figure, chart] of [...charts]) { // a copy, because draw adds the figure again
     chart.plot.destroy();
     charts.delete(figure);
     draw(figure);
