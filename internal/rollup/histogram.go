@@ -115,7 +115,7 @@ func middle(bucket int) time.Duration {
 	case bucket >= numBounds:
 		return time.Duration(bounds[numBounds-1])
 	default:
-		return time.Duration(math.Sqrt(float64(bounds[bucket-1]) * float64(bounds[bucket])))
+		return time.Duration(math.Round(math.Sqrt(float64(bounds[bucket-1]) * float64(bounds[bucket]))))
 	}
 }
 
