@@ -3,9 +3,11 @@ package guarantee_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,6 +163,43 @@ func TestOnArchivedAfterLostReplies(t *testing.T) {
 			p.Resume()
 			calls.mustHave(id)
 			env.AwaitState(id, "archived")
+		}
+	})
+}
+
+// While connections break at any moment, OnArchived is called for the archived tasks and no others.
+func TestOnArchivedMatchesArchive(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		const n = 2000
+		p, opt := env.Proxy()
+		calls, handled := recordArchived(env), atomic.Int64{}
+		env.EnqueueMany(n, asynq.MaxRetry(1))
+		env.ServeOn(opt, asynq.Config{
+			Concurrency: 20, OnArchived: calls.call, RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return 0 },
+		}, func(context.Context, *asynq.Task) error {
+			if handled.Add(1)%200 == 0 {
+				p.Cut()
+			}
+			return []error{nil, asynq.SkipRetry, errors.New("boom")}[rand.IntN(3)]
+		})
+		i, total := env.Inspector(), 0
+		env.Eventually(func() bool {
+			info, err := i.GetQueueInfo("default")
+			env.NoError(err)
+			total = info.Archived
+			return info.Pending+info.Active+info.Retry == 0
+		}, "all tasks to end")
+		if total < n/3 {
+			env.T.Errorf("%d of %d tasks are archived", total, n)
+		}
+		for task, err := range i.Tasks(env.Context(), "default", asynq.TaskStateArchived, asynq.TaskFilter{}) {
+			env.NoError(err)
+			calls.mustHave(task.ID)
+		}
+		calls.mu.Lock()
+		defer calls.mu.Unlock()
+		if len(calls.calls) != total {
+			env.T.Errorf("OnArchived for %d tasks, %d are archived", len(calls.calls), total)
 		}
 	})
 }

@@ -3,6 +3,10 @@ package guarantee_test
 import (
 	"context"
 	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +58,52 @@ func TestUnhandledInRollingDeploy(t *testing.T) {
 		if n := env.Log.Count("no handler for its type"); n != 1 {
 			env.T.Errorf("%d log lines, want one in a minute", n)
 		}
+	})
+}
+
+// Two services that handle different types share a queue: all tasks succeed at their first attempt.
+// ASYNQ_SHARED_TASKS sets their number.
+func TestServicesShareQueue(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		n := 400
+		if set, err := strconv.Atoi(os.Getenv("ASYNQ_SHARED_TASKS")); err == nil {
+			n = set
+		}
+		var ran [2]atomic.Int64
+		for service := range ran {
+			mux := asynq.NewServeMux()
+			mux.HandleFunc("service"+strconv.Itoa(service), func(ctx context.Context, _ *asynq.Task) error {
+				if retried, _ := asynq.GetRetryCount(ctx); retried != 0 {
+					env.T.Errorf("retried %d times", retried)
+				}
+				ran[service].Add(1)
+				return nil
+			})
+			env.Serve(asynq.Config{
+				Concurrency: 20, UnhandledFor: time.Hour,
+				OnArchived: func(_ context.Context, t *asynq.TaskInfo, err error) { env.T.Errorf("archived %s: %v", t.ID, err) },
+			}, mux.ProcessTask)
+		}
+		client := env.NewClient(env.Opt())
+		for part := range slices.Chunk(make([]struct{}, n), 1000) {
+			tasks := make([]*asynq.Task, len(part))
+			for i := range tasks {
+				tasks[i] = asynq.NewTask("service"+strconv.Itoa(i%2), nil)
+			}
+			for _, r := range client.BatchEnqueueContext(env.Context(), tasks) {
+				env.NoError(r.Err)
+			}
+		}
+		env.Eventually(func() bool {
+			_, err := env.Inspector().RunAllRetryTasks("default") // instead of waiting for seconds
+			env.NoError(err)
+			return ran[0].Load()+ran[1].Load() == int64(n)
+		}, "all tasks to run")
+		if ran[0].Load() != ran[1].Load() {
+			env.T.Errorf("%d and %d tasks ran", ran[0].Load(), ran[1].Load())
+		}
+		env.AwaitEmpty()
+		env.WantCounts(int64(n), 0)
 	})
 }
 
