@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/examples/guide"
 	"github.com/asynq-go/asynq/x/asynqtest"
@@ -237,6 +239,30 @@ func TestMonitoring(t *testing.T) {
 	b.Drain(t, asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return errors.New("smtp: timeout") }))
 	if n, err := guide.RunFailedMails(t.Context(), b.Inspector()); n != 1 || err != nil {
 		t.Errorf("RunFailedMails returned %d, %v, want 1", n, err)
+	}
+}
+
+func TestSlowTypes(t *testing.T) {
+	t.Parallel()
+	redis := asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}
+	client, inspector := asynq.NewClient(redis), asynq.NewInspector(redis)
+	defer client.Close()
+	defer inspector.Close()
+	if _, err := client.Enqueue(asynq.NewTask("report:build", nil)); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	srv := asynq.NewServer(redis, asynq.Config{LogLevel: asynq.ErrorLevel})
+	if err := srv.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { close(done); return nil })); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	srv.Shutdown() // sends the statistics
+	if slow, err := guide.SlowTypes(t.Context(), inspector, 0); err != nil || len(slow) != 1 || !strings.HasPrefix(slow[0], "report:build in queue default") {
+		t.Errorf("slow types: %q, %v", slow, err)
+	}
+	if slow, err := guide.SlowTypes(t.Context(), inspector, time.Minute); err != nil || len(slow) != 0 {
+		t.Errorf("slower than a minute: %q, %v", slow, err)
 	}
 }
 

@@ -37,6 +37,23 @@ func LateQueues(ctx context.Context, inspector *asynq.Inspector, limit time.Dura
 	return late, nil
 }
 
+// SlowTypes returns the task types whose attempts in the last hour took longer than the limit in
+// more than one of twenty cases.
+func SlowTypes(ctx context.Context, inspector *asynq.Inspector, limit time.Duration) ([]string, error) {
+	now := time.Now()
+	stats, err := inspector.TypeStats(ctx, "", now.Add(-time.Hour), now)
+	if err != nil {
+		return nil, err
+	}
+	var slow []string
+	for _, s := range stats {
+		if p95 := s.Duration.Quantile(0.95); p95 > limit {
+			slow = append(slow, fmt.Sprintf("%s in queue %s: 95 %% within %v", s.Type, s.Queue, p95))
+		}
+	}
+	return slow, nil
+}
+
 // RunFailedMails runs the archived mails again that failed because of a timeout.
 func RunFailedMails(ctx context.Context, inspector *asynq.Inspector) (int, error) {
 	return inspector.RunTasks(ctx, "default", asynq.TaskStateArchived, asynq.TaskFilter{
