@@ -53,7 +53,7 @@ func TestLogin(t *testing.T) {
 			b = b.withoutScripts()
 		}
 		b.visit("/queue?queue=default")
-		b.until(`location.pathname === "/ops/login"`)
+		b.until(`location.pathname === "/ops/login" && document.readyState === "complete"`)
 		check := func(what string) {
 			t.Helper()
 			if scripts { // axe needs them
@@ -78,7 +78,7 @@ func TestLogin(t *testing.T) {
 		b.until(`location.pathname + location.search === "/ops/login?out"`)
 		b.says("You are logged out.")
 		b.visit("/")
-		b.until(`location.pathname === "/ops/login"`)
+		b.until(`location.pathname === "/ops/login" && document.readyState === "complete"`)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestSessionEnds(t *testing.T) {
 	}
 	b.until(`location.pathname + location.search === "/login?next=%2Fqueues"`)
 	b.login("ada", "new")
-	b.until(`location.pathname === "/queues"`)
+	b.until(`location.pathname === "/queues" && document.readyState === "complete"`)
 	b.visit("/enqueue")
 	b.until(`!document.getElementById("hold").hidden`) // the scripts run
 	b.write("input[name=type]", "kept")
@@ -129,7 +129,7 @@ func TestRoles(t *testing.T) {
 			b := open(t, s.url)
 			b.visit("/queue?queue=default")
 			b.login(c.name, c.password)
-			b.until(`location.pathname === "/queue"`)
+			b.until(`location.pathname === "/queue" && document.readyState === "complete"`)
 			got := eval[string](b, `[...document.querySelectorAll("main button[name=do]")].map((e) => e.value).filter((v) => v === "pause" || v === "delete").join(" ")`)
 			if got != c.buttons {
 				t.Errorf("the buttons are %q, want %q", got, c.buttons)
