@@ -62,7 +62,7 @@ func wantEachTickOnce(env *testenv.Env, entryID string, n int) {
 	if len(ids) < n {
 		env.T.Errorf("%d ticks were enqueued, want at least %d", len(ids), n)
 	}
-	tick := time.Now().Truncate(fast).Add(-2 * time.Minute)
+	tick := time.Now().Truncate(fast).Add(-4 * time.Minute)
 	for i := 0; i < 2400 && len(ids) > 0 && asynq.TickTaskID(entryID, tick) != ids[0]; i++ {
 		tick = tick.Add(fast)
 	}

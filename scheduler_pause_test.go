@@ -90,7 +90,7 @@ func TestSchedulerEntryPausedWithoutGroup(t *testing.T) {
 	testenv.Each(t, func(env *testenv.Env) {
 		ctx, i := context.Background(), env.Inspector()
 		run := func(types ...string) (*asynq.Scheduler, []string) {
-			sched := newScheduler(env, env.Opt(), asynq.SchedulerOpts{HeartbeatInterval: 50 * time.Millisecond})
+			sched := newScheduler(env, env.Opt(), asynq.SchedulerOpts{HeartbeatInterval: 5 * time.Second})
 			var ids []string
 			for _, typename := range types {
 				ids = append(ids, registerFast(env, sched, asynq.NewTask(typename, nil), asynq.Queue(typename)))

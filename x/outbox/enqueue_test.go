@@ -95,7 +95,7 @@ func TestTaskOfRow(t *testing.T) {
 			if want.ID == "my-id" && got.ID != want.ID {
 				t.Errorf("%s: ID %s, want %s", name, got.ID, want.ID)
 			}
-			ignored := cmpopts.IgnoreFields(asynq.TaskInfo{}, "ID", "NextProcessAt", "ExpiresAt")
+			ignored := cmpopts.IgnoreFields(asynq.TaskInfo{}, "ID", "NextProcessAt", "ExpiresAt", "Age")
 			if diff := cmp.Diff(want, got, ignored, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s: the task of the row differs from that of a client (-want +got):\n%s", name, diff)
 			}
