@@ -37,7 +37,7 @@ func awaitSkipped(env *testenv.Env, entryID string, n int) {
 func TestSchedulerEntryPaused(t *testing.T) {
 	testenv.Each(t, func(env *testenv.Env) {
 		ctx, i := context.Background(), env.Inspector()
-		opts := asynq.SchedulerOpts{HeartbeatInterval: 50 * time.Millisecond, MissedTicks: asynq.EnqueueAllMissed}
+		opts := asynq.SchedulerOpts{HeartbeatInterval: 5 * time.Second, MissedTicks: asynq.EnqueueAllMissed}
 		a, entry := newMember(env, env.Opt(), opts)
 		startScheduler(env, a)
 		awaitTicks(env, 2)
