@@ -37,7 +37,7 @@ type errorType struct {
 // errorKind is the page of one kind of error.
 func (u *UI) errorKind(r *http.Request) (*view, error) {
 	id, queue := r.URL.Query().Get("id"), r.URL.Query().Get("queue")
-	result, err := u.Survey.Tasks(r.Context())
+	result, err := u.surveyed(r.Context())
 	body := errorBody{Survey: noteOf(result, err, asynq.TaskStateRetry, asynq.TaskStateArchived)}
 	f := result.Failure(id)
 	if f == nil {

@@ -89,7 +89,7 @@ func (r errorRow) More() int { return max(0, len(r.Queues)-namedQueues) }
 // errors is the page with the kinds of errors.
 func (u *UI) errors(r *http.Request) (*view, error) {
 	q := r.URL.Query()
-	result, err := u.Survey.Tasks(r.Context())
+	result, err := u.surveyed(r.Context())
 	body := errorsBody{
 		Survey: noteOf(result, err, asynq.TaskStateRetry, asynq.TaskStateArchived),
 		Queue:  q.Get("queue"), Type: q.Get("type"), Text: q.Get("text"),

@@ -31,6 +31,9 @@ func (u *UI) groups(r *http.Request) (*view, error) {
 	body := groupsBody{Queue: r.URL.Query().Get("queue"), Filter: r.URL.Query().Get("name")}
 	body.Filtered = body.Queue != "" || body.Filter != ""
 	groups, err := u.Survey.Groups(r.Context())
+	if err == nil && groups == nil {
+		err = u.Poller.Latest().Err
+	}
 	if err != nil {
 		body.Error = sentence(show.RedisError(err))
 	}

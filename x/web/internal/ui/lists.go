@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,6 +23,16 @@ type surveyNote struct {
 	Partial bool // not all tasks were scanned
 	Broken  []survey.Broken
 	Error   string
+}
+
+// surveyed returns the result of the last survey of tasks, never nil. Until the first survey has
+// scanned tasks or failed, the error is that of the poller.
+func (u *UI) surveyed(ctx context.Context) (*survey.Result, error) {
+	result, err := u.Survey.Tasks(ctx)
+	if err == nil && result.At.IsZero() {
+		err = u.Poller.Latest().Err
+	}
+	return result, err
 }
 
 func noteOf(r *survey.Result, err error, states ...asynq.TaskState) surveyNote {

@@ -1,13 +1,18 @@
 package ui
 
 import (
+	"context"
 	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
 // While Redis is unreachable, pages mark their figures as old, and name their age.
@@ -51,5 +56,32 @@ func TestOldQueue(t *testing.T) {
 	s.poller.snapshot.Queues[0].Last = nil
 	if a := s.get("/queue", "queue", "q00"); strings.Contains(a.body, "data-stale") || !strings.Contains(a.text("main"), "WRONGTYPE") {
 		t.Errorf("without a last state: %s", a.text("main"))
+	}
+}
+
+// Pages whose first survey still waits for Redis report the error of the poller.
+func TestErrorBeforeTheFirstSurvey(t *testing.T) {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // never replies
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: listener.Addr().String(), Params: "max_retries=-1"})
+	waiting := survey.New(survey.Config{Inspector: inspector, Logger: quiet()})
+	t.Cleanup(func() {
+		waiting.Close()
+		_ = inspector.Close()
+	})
+	s := newSite(t, func(c *Config) { c.Survey = waiting })
+	s.poller.snapshot.Err = errors.New("connection refused")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // so that no page waits for the survey
+	for _, path := range []string{"/errors", "/error", "/types", "/type", "/groups"} {
+		w := httptest.NewRecorder()
+		s.ui.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
+		_, body, _ := strings.Cut(w.Body.String(), "<main")
+		if !strings.Contains(body, "Connection refused.") || strings.Contains(body, "Sampling") || strings.Contains(body, "No group") {
+			t.Errorf("%s says %s", path, body)
+		}
 	}
 }

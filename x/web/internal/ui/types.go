@@ -76,7 +76,7 @@ const typesAPage = 100
 // types is the page with the task types: of stored tasks, of running tasks, and those known to
 // Prometheus.
 func (u *UI) types(r *http.Request) (*view, error) {
-	result, err := u.Survey.Tasks(r.Context())
+	result, err := u.surveyed(r.Context())
 	body := typesBody{Survey: noteOf(result, err), Filter: r.URL.Query().Get("name"), States: stateNames, Prometheus: prometheusNote{Configured: u.Prometheus != nil}}
 	rates, err := u.Prometheus.Types(r.Context())
 	if err != nil {
@@ -200,7 +200,7 @@ const (
 // taskType is the page of one task type.
 func (u *UI) taskType(r *http.Request) (*view, error) {
 	name := r.URL.Query().Get("type")
-	result, err := u.Survey.Tasks(r.Context())
+	result, err := u.surveyed(r.Context())
 	body := typeBody{Survey: noteOf(result, err), States: stateNames}
 	rates, _ := u.Prometheus.Types(r.Context()) // the page with all types shows the error
 	s := u.Poller.Latest()
