@@ -18,7 +18,7 @@ func TestServersAreLive(t *testing.T) {
 	same := func(when string) {
 		t.Helper()
 		if !eval[bool](b, `document.querySelector("h1").marked === true`) {
-			t.Errorf("%s the page was made anew, instead of being brought up to date", when)
+			t.Errorf("%s the page was replaced instead of updated", when)
 		}
 	}
 	finish := make(chan struct{})

@@ -37,8 +37,8 @@ type (
 const (
 	None     = access.None     // nothing
 	Viewer   = access.Viewer   // view everything
-	Operator = access.Operator // also change tasks, pause queues, run schedules
-	Admin    = access.Admin    // also delete queues, view the audit log
+	Operator = access.Operator // also change tasks, pause queues, run and pause schedules, change the load of servers
+	Admin    = access.Admin    // also delete queues, stop servers, view the audit log
 )
 
 // The verbs.
@@ -55,8 +55,16 @@ const (
 	QueueResume    = access.QueueResume
 	QueueDelete    = access.QueueDelete
 	ScheduleRun    = access.ScheduleRun
-	AuditView      = access.AuditView
-	HealthMute     = access.HealthMute
+	SchedulePause  = access.SchedulePause
+	ScheduleResume = access.ScheduleResume
+
+	ServerPauseQueue  = access.ServerPauseQueue
+	ServerResumeQueue = access.ServerResumeQueue
+	ServerConcurrency = access.ServerConcurrency
+	ServerQuiet       = access.ServerQuiet
+	ServerStop        = access.ServerStop
+	AuditView         = access.AuditView
+	HealthMute        = access.HealthMute
 )
 
 // ErrUnauthenticated means that the user must log in. If the error of Options.Authorize wraps it,

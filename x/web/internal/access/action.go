@@ -9,8 +9,8 @@ type Role int
 const (
 	None     Role = iota // nothing
 	Viewer               // view everything
-	Operator             // also change tasks, pause queues, run schedules
-	Admin                // also delete queues, view the audit log
+	Operator             // also change tasks, pause queues, run and pause schedules, change the load of servers
+	Admin                // also delete queues, stop servers, view the audit log
 )
 
 // Verb is a kind of action.
@@ -30,8 +30,16 @@ const (
 	QueueResume    Verb = "queue.resume"
 	QueueDelete    Verb = "queue.delete"
 	ScheduleRun    Verb = "schedule.run"
-	AuditView      Verb = "audit.view"
-	HealthMute     Verb = "health.mute"
+	SchedulePause  Verb = "schedule.pause"
+	ScheduleResume Verb = "schedule.resume"
+
+	ServerPauseQueue  Verb = "server.pause"
+	ServerResumeQueue Verb = "server.resume"
+	ServerConcurrency Verb = "server.concurrency"
+	ServerQuiet       Verb = "server.quiet"
+	ServerStop        Verb = "server.stop"
+	AuditView         Verb = "audit.view"
+	HealthMute        Verb = "health.mute"
 )
 
 // reads reports whether the verb changes nothing.
@@ -45,7 +53,8 @@ type Action struct {
 	TaskID string // empty: none, or several
 	Entry  string // ID of a scheduler entry
 	Cause  string // ID of a cause of x/health
+	Server string // ID of a server
 	State  string // of the tasks of a bulk change
 	Filter string // of the tasks of a bulk change; empty for selected tasks
-	Count  int    // number of tasks if known in advance
+	Count  int    // number of tasks if known in advance; of ServerConcurrency: the concurrency
 }

@@ -25,9 +25,11 @@ type Event struct {
 	Group   string    `json:"group,omitempty"`
 	Task    string    `json:"task,omitempty"`
 	Entry   string    `json:"entry,omitempty"`
+	Server  string    `json:"server,omitempty" doc:"The ID of a server."`
+	Cause   string    `json:"cause,omitempty" doc:"The ID of a cause of problems."`
 	State   string    `json:"state,omitempty"`
 	Filter  string    `json:"filter,omitempty"`
-	Count   *int      `json:"count,omitempty" doc:"The number of tasks, for a change of several tasks."`
+	Count   *int      `json:"count,omitempty" doc:"The number of tasks, for a change of several tasks; of server.concurrency: the concurrency."`
 	Outcome string    `json:"outcome" enum:"done,failed,refused"`
 	Reason  string    `json:"reason,omitempty" doc:"Why the change failed or was refused."`
 }
@@ -38,7 +40,7 @@ type Event struct {
 func (g *Guard) Done(r *http.Request, a Action, err error) {
 	e := g.event(r, a)
 	args := append(g.who(r), describe(a)...)
-	if strings.HasPrefix(string(a.Verb), "task.") && a.TaskID == "" {
+	if strings.HasPrefix(string(a.Verb), "task.") && a.TaskID == "" || a.Verb == ServerConcurrency {
 		e.Count = &a.Count
 		args = append(args, "count", a.Count)
 	}
@@ -106,7 +108,8 @@ func (g *Guard) event(r *http.Request, a Action) Event {
 	short := func(s string) string { return strings.ToValidUTF8(clip(s, maxLogged), "�") }
 	return Event{
 		At: time.Now(), User: short(q.user.Name), Role: q.user.Role.String(), Via: q.via, Remote: q.remote, Request: q.id, Action: string(a.Verb),
-		Queue: short(a.Queue), Group: short(a.Group), Task: short(a.TaskID), Entry: short(a.Entry), State: short(a.State), Filter: short(a.Filter),
+		Queue: short(a.Queue), Group: short(a.Group), Task: short(a.TaskID), Entry: short(a.Entry), Server: short(a.Server),
+		Cause: short(a.Cause), State: short(a.State), Filter: short(a.Filter),
 	}
 }
 
@@ -114,7 +117,7 @@ func (g *Guard) event(r *http.Request, a Action) Event {
 // contain any byte.
 func describe(a Action) (args []any) {
 	for _, kv := range [][2]string{{"verb", string(a.Verb)}, {"queue", a.Queue}, {"group", a.Group}, {"task", a.TaskID},
-		{"entry", a.Entry}, {"cause", a.Cause}, {"state", a.State}, {"filter", a.Filter}} {
+		{"entry", a.Entry}, {"cause", a.Cause}, {"server", a.Server}, {"state", a.State}, {"filter", a.Filter}} {
 		if kv[1] != "" {
 			args = append(args, kv[0], clip(kv[1], maxLogged))
 		}

@@ -18,9 +18,17 @@ var verbRoles = map[Verb]Role{
 	QueuePause:     Operator,
 	QueueResume:    Operator,
 	ScheduleRun:    Operator,
+	SchedulePause:  Operator,
+	ScheduleResume: Operator,
 	HealthMute:     Operator,
 	QueueDelete:    Admin,
-	AuditView:      Admin,
+
+	ServerPauseQueue:  Operator,
+	ServerResumeQueue: Operator,
+	ServerConcurrency: Operator,
+	ServerQuiet:       Admin,
+	ServerStop:        Admin,
+	AuditView:         Admin,
 }
 
 var roleNames = [...]string{None: "none", Viewer: "viewer", Operator: "operator", Admin: "admin"}

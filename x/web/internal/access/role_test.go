@@ -39,7 +39,7 @@ func TestRoleMay(t *testing.T) {
 		switch v {
 		case View:
 			least = Viewer
-		case QueueDelete, AuditView:
+		case QueueDelete, AuditView, ServerQuiet, ServerStop:
 			least = Admin
 		}
 		for r := None; r <= Admin; r++ {

@@ -56,7 +56,7 @@ func TestGuideListsAllProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{
-		kindInvalid, kindQueue, kindTask, kindEntry, kindIDConflict, kindDuplicate, kindState, kindNotEmpty, kindChanged, kindRedis,
+		kindInvalid, kindQueue, kindTask, kindEntry, kindServer, kindRemote, kindIDConflict, kindDuplicate, kindState, kindNotEmpty, kindChanged, kindRedis,
 		kindRedisFull, kindUnavailable,
 	} {
 		if !strings.Contains(string(guide), "`"+kind+"`") {

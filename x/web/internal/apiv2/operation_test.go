@@ -117,6 +117,17 @@ func TestEveryRoute(t *testing.T) {
 	}
 	t.Cleanup(sched.Shutdown)
 	proctest.Eventually(t, "the scheduler to tell of its entry", func() bool { return strings.Contains(string(s.get("/schedules").body), entry) })
+	srv := asynq.NewServer(s.opt, asynq.Config{Queues: map[string]int{"other": 1}, LogLevel: asynq.FatalLevel})
+	if err := srv.Start(asynq.NewServeMux()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Shutdown)
+	var servers ServerList
+	proctest.Eventually(t, "the server", func() bool {
+		s.get("/servers").into(&servers)
+		return len(servers.Items) == 1 && servers.Items[0].RemoteControl
+	})
+	server := servers.Items[0].ID
 	var op Operation
 	s.want(202, "POST", "/operations", `{"kind":"run","queue":"mail","ids":["none"]}`).into(&op)
 	task := taskURL("mail", "a-000")
@@ -131,6 +142,8 @@ func TestEveryRoute(t *testing.T) {
 		{"whoami", "GET", "/whoami", "", 200, access.View},
 		{"listAudit", "GET", "/audit", "", 200, access.AuditView},
 		{"getHealth", "GET", "/health", "", 200, access.View},
+		{"muteCause", "POST", "/health/mutes", `{"id":"paused:a/b","until":null,"note":"n"}`, 204, access.HealthMute},
+		{"unmuteCause", "DELETE", "/health/mutes/paused:a%2Fb", "", 204, access.HealthMute},
 		{"getRedis", "GET", "/redis", "", 503, access.View},
 		{"listQueues", "GET", "/queues", "", 200, access.View},
 		{"getQueue", "GET", "/queues/mail", "", 200, access.View},
@@ -149,6 +162,13 @@ func TestEveryRoute(t *testing.T) {
 		{"listWorkers", "GET", "/workers?queue=mail", "", 200, access.View},
 		{"listSchedules", "GET", "/schedules", "", 200, access.View},
 		{"scheduleHistory", "GET", "/schedules/" + entry + "/history", "", 200, access.View},
+		{"pauseSchedule", "POST", "/schedules/" + entry + "/pause", "", 204, access.SchedulePause},
+		{"resumeSchedule", "POST", "/schedules/" + entry + "/resume", "", 204, access.ScheduleResume},
+		{"patchServer", "PATCH", "/servers/" + server, `{"concurrency":7}`, 200, access.ServerConcurrency},
+		{"pauseServerQueue", "POST", "/servers/" + server + "/queues/other/pause", "", 200, access.ServerPauseQueue},
+		{"resumeServerQueue", "POST", "/servers/" + server + "/queues/other/resume", "", 200, access.ServerResumeQueue},
+		{"quietServer", "POST", "/servers/" + server + "/quiet", "", 200, access.ServerQuiet},
+		{"stopServer", "POST", "/servers/" + server + "/stop", "", 202, access.ServerStop},
 		{"runSchedule", "POST", "/schedules/" + entry + "/run", "", 201, access.ScheduleRun},
 		{"patchQueue", "PATCH", "/queues/mail", `{"paused":true}`, 200, access.QueuePause},
 		{"patchQueue", "PATCH", "/queues/mail", `{"paused":false}`, 200, access.QueueResume},

@@ -37,6 +37,8 @@ const (
 	kindQueue       = "queue-not-found"
 	kindTask        = "task-not-found"
 	kindEntry       = "schedule-not-found"
+	kindServer      = "server-not-found"
+	kindRemote      = "no-remote-control"
 	kindIDConflict  = "task-id-conflict"
 	kindDuplicate   = "duplicate-task"
 	kindState       = "wrong-state"
@@ -102,6 +104,12 @@ func problemOf(err error) *Problem {
 		return problemf(http.StatusNotFound, kindTask, "%v", err)
 	case errors.Is(err, asynq.ErrSchedulerEntryNotFound):
 		return problemf(http.StatusNotFound, kindEntry, "%v", err)
+	case errors.Is(err, asynq.ErrServerNotFound):
+		return problemf(http.StatusNotFound, kindServer, "%v", err)
+	case errors.Is(err, asynq.ErrRemoteControl):
+		return problemf(http.StatusConflict, kindRemote, "%v", err)
+	case errors.Is(err, asynq.ErrCommandUnconfirmed):
+		return problemf(http.StatusServiceUnavailable, kindUnavailable, "%v", err)
 	case errors.Is(err, asynq.ErrTaskChanged):
 		return problemf(http.StatusPreconditionFailed, kindChanged, "the task has changed: read it again")
 	case errors.Is(err, asynq.ErrTaskIDConflict):

@@ -23,6 +23,8 @@ type Server struct {
 	StartedAt      *time.Time     `json:"started_at"`
 	Worker         string         `json:"worker" doc:"The name of a worker that polls for tasks, such as a worker of the queue service. Empty for a server."`
 	LastPollAt     *time.Time     `json:"last_poll_at" doc:"The time of the last poll of the worker. null for a server."`
+	PausedQueues   []string       `json:"paused_queues" doc:"The queues that are paused on this server."`
+	RemoteControl  bool           `json:"remote_control" doc:"true: the server accepts commands."`
 	Patterns       *[]string      `json:"patterns" doc:"The patterns of the types that it handles. null: unknown."`
 }
 
@@ -78,20 +80,27 @@ func (c *call) listServers() (any, error) {
 	}
 	out := ServerList{Items: []*Server{}}
 	for _, s := range servers {
-		queues := s.Queues
-		if queues == nil {
-			queues = map[string]int{}
-		}
-		var patterns *[]string
-		if s.Patterns != nil {
-			patterns = &s.Patterns
-		}
-		out.Items = append(out.Items, &Server{
-			s.ID, s.Host, s.PID, s.Concurrency, len(s.ActiveWorkers), queues, s.StrictPriority, s.Status, timeOf(s.Started), s.Worker,
-			timeOf(s.LastPoll), patterns,
-		})
+		out.Items = append(out.Items, newServer(s))
 	}
 	return out, nil
+}
+
+func newServer(s *asynq.ServerInfo) *Server {
+	queues, paused := s.Queues, s.PausedQueues
+	if queues == nil {
+		queues = map[string]int{}
+	}
+	if paused == nil {
+		paused = []string{}
+	}
+	var patterns *[]string
+	if s.Patterns != nil {
+		patterns = &s.Patterns
+	}
+	return &Server{
+		s.ID, s.Host, s.PID, s.Concurrency, len(s.ActiveWorkers), queues, s.StrictPriority, s.Status, timeOf(s.Started), s.Worker,
+		timeOf(s.LastPoll), paused, s.RemoteControl, patterns,
+	}
 }
 
 func (c *call) listWorkers() (any, error) {
@@ -124,6 +133,7 @@ type Schedule struct {
 	Options []string   `json:"options" doc:"Formatted as Go source."`
 	NextAt  *time.Time `json:"next_at"`
 	PrevAt  *time.Time `json:"prev_at"`
+	Paused  bool       `json:"paused" doc:"true: its runs are skipped."`
 }
 
 // ScheduleList is the entries of all running schedulers.
@@ -155,7 +165,7 @@ func (c *call) listSchedules() (any, error) {
 	for _, e := range entries {
 		s := &Schedule{
 			ID: e.ID, Spec: e.Spec, Type: e.Task.Type(), Queue: redact.QueueOf(e), Options: []string{},
-			NextAt: timeOf(e.Next), PrevAt: timeOf(e.Prev),
+			NextAt: timeOf(e.Next), PrevAt: timeOf(e.Prev), Paused: e.Paused,
 		}
 		s.Payload = c.api.value(c.api.FormatPayload, s.Queue, s.Type, e.Task.Payload(), asFits, listedPayload)
 		for _, o := range e.Opts {

@@ -52,7 +52,7 @@ func TestAskedOnceForAll(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if n := get(t, v); n != 1 {
-			t.Errorf("the old one is not told while it is asked anew: %d", n)
+			t.Errorf("the old value is not returned while a new one is computed: %d", n)
 		}
 		time.Sleep(time.Second)
 		if n := get(t, v); n != 2 {

@@ -21,10 +21,12 @@ func TestAudit(t *testing.T) {
 		{At: today.Add(-time.Minute), User: "<b>ann", Role: "admin", Via: "form", Remote: "192.0.2.1", Action: "task.delete", Queue: "a&b", State: "retry", Filter: "type=x", Count: &n, Outcome: "failed", Reason: "half of it"},
 		{At: today.Add(-2 * time.Hour), User: "bob", Role: "viewer", Action: "queue.pause", Queue: "mail", Outcome: "refused", Reason: "This requires the role operator."},
 		{At: today.Add(-3 * time.Hour), Role: "admin", Action: "schedule.run", Entry: "e-1", Outcome: "done"},
+		{At: today.Add(-4 * time.Hour), Role: "admin", Action: "server.concurrency", Server: "s-1", Count: &n, Outcome: "done"},
+		{At: today.Add(-4 * time.Hour), Role: "admin", Action: "health.mute", Cause: "paused:mail", Outcome: "done"},
 	}
 	page := s.get("/audit")
 	text := page.text("tbody")
-	for _, part := range []string{"1m ago", "<b>ann admin", "a&b retry type=x (7 tasks)", "failed : half of it", "192.0.2.1 form", "refused : This requires", "local admin", "e-1"} {
+	for _, part := range []string{"1m ago", "<b>ann admin", "a&b retry type=x (7 tasks)", "failed : half of it", "192.0.2.1 form", "refused : This requires", "local admin", "e-1", "server s-1 (concurrency 7)", "paused:mail"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the table lacks %q: %s", part, text)
 		}
@@ -32,7 +34,7 @@ func TestAudit(t *testing.T) {
 	if got := page.text("select"); !strings.Contains(got, "task.delete") {
 		t.Errorf("the choices are %s", got)
 	}
-	for query, rows := range map[string]int{"queue=mail": 1, "within=1h": 1, "within=24h": 3, "within=99": 3, "queue=none": 0} {
+	for query, rows := range map[string]int{"queue=mail": 1, "within=1h": 1, "within=24h": 5, "within=99": 5, "queue=none": 0} {
 		page := s.get("/audit?" + query)
 		if got := strings.Count(page.body, `data-is="action"`); got != rows || rows == 0 && !strings.Contains(page.text("main"), "No event matches.") {
 			t.Errorf("%s: %d rows, want %d", query, got, rows)
@@ -44,7 +46,7 @@ func TestAudit(t *testing.T) {
 	for i := range 150 {
 		s.gate.events = append(s.gate.events, access.Event{At: today, User: fmt.Sprint(i), Action: "login", Outcome: "done"})
 	}
-	if got := strings.Count(s.get("/audit?page=2").body, `data-is="action"`); got != 53 {
+	if got := strings.Count(s.get("/audit?page=2").body, `data-is="action"`); got != 55 {
 		t.Errorf("page 2 has %d rows", got)
 	}
 	s.gate.refuse = access.AuditView

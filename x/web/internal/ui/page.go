@@ -175,7 +175,7 @@ func (u *UI) failure(r *http.Request, err error) *view {
 	switch {
 	case errors.As(err, &known):
 		status = known.status
-	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrSchedulerEntryNotFound):
+	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrSchedulerEntryNotFound), errors.Is(err, asynq.ErrServerNotFound):
 		status = http.StatusNotFound
 	case r.Context().Err() != nil:
 		status = 499 // the client has disconnected

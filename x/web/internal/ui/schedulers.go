@@ -2,6 +2,7 @@ package ui
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,6 +40,7 @@ type entryRow struct {
 	Type, Queue, Payload, Zone string
 	Options                    []string
 	Next, Prev                 time.Time
+	Paused                     bool // its runs are skipped
 	Overdue                    bool // its next run is in the past
 	Missed                     int  // runs missed since the last one
 	MissedMore                 bool // Missed is a lower bound
@@ -79,7 +81,7 @@ func (u *UI) schedulers(r *http.Request) (*view, error) {
 }
 
 func (u *UI) entryRow(e *asynq.SchedulerEntry) entryRow {
-	row := entryRow{ID: e.ID, Spec: e.Spec, Words: spec.Words(e.Spec), Next: e.Next, Prev: e.Prev, Queue: redact.QueueOf(e)}
+	row := entryRow{ID: e.ID, Spec: e.Spec, Words: spec.Words(e.Spec), Next: e.Next, Prev: e.Prev, Queue: redact.QueueOf(e), Paused: e.Paused}
 	for _, o := range e.Opts {
 		if o.Type() != asynq.QueueOpt {
 			row.Options = append(row.Options, o.String())
@@ -102,6 +104,7 @@ func (u *UI) entryRow(e *asynq.SchedulerEntry) entryRow {
 	limit := u.now().Add(-scheduleLag)
 	row.Overdue = !e.Next.IsZero() && e.Next.Before(limit)
 	switch {
+	case row.Paused:
 	case row.ticks != nil && !e.Prev.IsZero() && e.Prev.Before(limit):
 		row.Missed = row.ticks.Between(e.Prev, limit, mostMissed)
 	case row.ticks != nil && row.Overdue:
@@ -113,17 +116,55 @@ func (u *UI) entryRow(e *asynq.SchedulerEntry) entryRow {
 	return row
 }
 
-// changeSchedule enqueues the task of an entry now.
+// pauseSchedule pauses an entry after confirmation, or resumes it.
+func (u *UI) pauseSchedule(w http.ResponseWriter, r *http.Request, action access.Action) (*view, error) {
+	change, said := u.Inspector.ResumeSchedulerEntry, "Schedule resumed."
+	action.Verb = access.ScheduleResume
+	if r.PostForm.Get("do") == "pause" {
+		action.Verb, change, said = access.SchedulePause, u.Inspector.PauseSchedulerEntry, "Schedule paused. Its runs are skipped until it is resumed."
+	}
+	if !u.Gate.Allow(w, r, action) {
+		return nil, nil
+	}
+	if action.Verb == access.SchedulePause && r.PostForm.Get("confirm") != "yes" {
+		return u.ask(r, question{
+			Title: "Pause this schedule?", Button: "Pause schedule", Action: "/schedule",
+			Text:   []string{"Its runs are skipped until it is resumed. They are not enqueued later."},
+			Fields: []field{{"do", "pause"}, {"id", action.Entry}, {"back", r.PostForm.Get("back")}},
+		})
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	u.report(w, r, action, change(ctx, action.Entry), said)
+	return nil, nil
+}
+
+// report records a change, and redirects to a page that says its result.
+func (u *UI) report(w http.ResponseWriter, r *http.Request, action access.Action, err error, said string) {
+	u.Gate.Done(r, action, err)
+	u.Poller.Wake()
+	if err != nil {
+		u.say(w, r, flash{Text: sentence(err.Error()), Bad: true})
+	} else {
+		u.say(w, r, flash{Text: said})
+	}
+	http.Redirect(w, r, u.back(r), http.StatusSeeOther)
+}
+
+// changeSchedule enqueues the task of an entry now, or pauses or resumes the entry.
 func (u *UI) changeSchedule(w http.ResponseWriter, r *http.Request) (*view, error) {
-	id := r.PostForm.Get("id")
-	if r.PostForm.Get("do") != "run" || id == "" {
-		return nil, invalid("Unknown action: a schedule can only be run.")
+	id, do := r.PostForm.Get("id"), r.PostForm.Get("do")
+	if do != "run" && do != "pause" && do != "resume" || id == "" {
+		return nil, invalid("Unknown action: a schedule can only be run, paused and resumed.")
 	}
 	action := access.Action{Verb: access.ScheduleRun, Entry: id}
 	for _, e := range u.Poller.Latest().Entries {
 		if e.ID == id {
 			action.Queue = u.entryRow(e).Queue
 		}
+	}
+	if do != "run" {
+		return u.pauseSchedule(w, r, action)
 	}
 	if !u.Gate.Allow(w, r, action) {
 		return nil, nil

@@ -3,11 +3,13 @@ package ui
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 )
@@ -155,6 +157,69 @@ func TestRunSchedule(t *testing.T) {
 	}
 	if a := s.post("/schedule", "do", "drop", "id", id); a.status != http.StatusUnprocessableEntity {
 		t.Errorf("another change: status %d", a.status)
+	}
+}
+
+// A schedule is paused after confirmation, and resumed.
+func TestPauseSchedule(t *testing.T) {
+	s := newSite(t)
+	scheduler := asynq.NewScheduler(s.opt, &asynq.SchedulerOpts{HeartbeatInterval: 20 * time.Millisecond, LogLevel: asynq.FatalLevel})
+	id, err := scheduler.Register("0 0 1 1 *", asynq.NewTask("report", nil), asynq.Queue("low"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := scheduler.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(scheduler.Shutdown)
+	proctest.Eventually(t, "the entry", func() bool {
+		s.look()
+		return len(s.poller.snapshot.Entries) == 1
+	})
+	back := root + "/schedule?id=" + id
+	for _, verb := range []access.Verb{access.SchedulePause, access.ScheduleResume} {
+		_, do, _ := strings.Cut(string(verb), ".")
+		s.gate.refuse = verb
+		if a := s.post("/schedule", "do", do, "id", id, "back", back); a.status != http.StatusForbidden {
+			t.Errorf("refused %s: %d", do, a.status)
+		}
+	}
+	s.gate.refuse = access.SchedulePause
+	if got := s.get("/schedule", "id", id).text(".actions"); got != "Run now" {
+		t.Errorf("without the permission, the actions are %q", got)
+	}
+	s.gate.refuse = ""
+	if got := s.get("/schedule", "id", id).text(".actions"); got != "Run now Pause…" {
+		t.Errorf("the actions are %q", got)
+	}
+	ask := s.post("/schedule", "do", "pause", "id", id, "back", back)
+	if !strings.Contains(ask.text("main"), "Pause this schedule?") || len(s.gate.log()) != 0 {
+		t.Fatalf("not confirmed: %s", ask.text("main"))
+	}
+	form := ask.all("form")
+	a := s.follow(s.submit(form[len(form)-1], "confirm", "yes"))
+	s.look()
+	if got := a.text("#said"); !strings.HasPrefix(got, "Schedule paused.") || !s.poller.snapshot.Entries[0].Paused {
+		t.Errorf("paused: %q, %+v", got, s.poller.snapshot.Entries[0])
+	}
+	if got := s.get("/schedulers").row("report"); !strings.Contains(got, "paused") {
+		t.Errorf("the row is %q", got)
+	}
+	if got := s.get("/schedule", "id", id).text(".actions"); got != "Run now Resume" {
+		t.Errorf("the actions of a paused schedule are %q", got)
+	}
+	s.post("/schedule", "do", "resume", "id", id, "back", back)
+	s.look()
+	if s.poller.snapshot.Entries[0].Paused {
+		t.Error("the schedule was not resumed")
+	}
+	want := []string{"schedule.pause queue=low entry=" + id + " n=0 ok=true", "schedule.resume queue=low entry=" + id + " n=0 ok=true"}
+	if !slices.Equal(s.gate.log(), want) {
+		t.Errorf("done %q, want %q", s.gate.log(), want)
+	}
+	s.post("/schedule", "do", "resume", "id", "gone", "back", back)
+	if got := s.get("/schedulers").text("#said"); !strings.Contains(got, "gone") {
+		t.Errorf("of an unknown one it says %q", got)
 	}
 }
 

@@ -48,6 +48,8 @@ type serverRow struct {
 	Strict   bool
 	Queues   []weight
 	Longest  *asynq.WorkerInfo // its longest-running task; nil if it has none
+	Remote   bool              // it accepts commands
+	Paused   []string          // the queues that are paused on it
 	Handles  string            // the patterns of the types that it handles; empty if unknown
 }
 
@@ -145,6 +147,7 @@ func serverRowOf(s *asynq.ServerInfo) serverRow {
 	row := serverRow{
 		ID: s.ID, Name: fmt.Sprintf("%s:%d", s.Host, s.PID), Status: s.Status, Started: s.Started, Busy: len(s.ActiveWorkers),
 		Slots: s.Concurrency, Strict: s.StrictPriority, LastPoll: s.LastPoll,
+		Remote: s.RemoteControl, Paused: s.PausedQueues,
 	}
 	if s.Worker != "" {
 		row.Name, row.Worker = s.Worker, true
@@ -215,8 +218,11 @@ func servedQueues(s *poll.Snapshot, find string) []servedQueue {
 	return all[:min(len(all), mostRunning)]
 }
 
-// changeServers cancels an active task.
+// changeServers cancels an active task, or sends a command to a server.
 func (u *UI) changeServers(w http.ResponseWriter, r *http.Request) (*view, error) {
+	if r.PostForm.Get("server") != "" {
+		return u.commandServer(w, r)
+	}
 	queue, id := r.PostForm.Get("queue"), r.PostForm.Get("id")
 	if r.PostForm.Get("do") != "cancel" || id == "" {
 		return nil, invalid("Unknown action: an active task can only be canceled.")

@@ -125,7 +125,7 @@ func (g *fakeGate) Done(_ *http.Request, a access.Action, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	words := []string{string(a.Verb)}
-	for _, f := range [][2]string{{"queue", a.Queue}, {"state", a.State}, {"group", a.Group}, {"filter", a.Filter}, {"task", a.TaskID}, {"entry", a.Entry}} {
+	for _, f := range [][2]string{{"queue", a.Queue}, {"state", a.State}, {"group", a.Group}, {"filter", a.Filter}, {"task", a.TaskID}, {"entry", a.Entry}, {"server", a.Server}, {"cause", a.Cause}} {
 		if f[1] != "" {
 			words = append(words, f[0]+"="+f[1])
 		}
