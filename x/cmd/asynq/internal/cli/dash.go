@@ -14,7 +14,7 @@ func newDash(a *app) *cobra.Command {
 		Use:   "dash",
 		Short: "Watch and manage queues and tasks in a terminal dashboard",
 		Long: `Watch queues, tasks, groups, servers, periodic tasks and errors in a terminal dashboard, and manage
-them. Press ? for the list of keys. Every change asks for confirmation; --read-only and a read-only
+them. The first page shows the causes of problems, as asynq status does. Press ? for the list of keys. Every change asks for confirmation; --read-only and a read-only
 context disable all changes. In a protected context, each confirmation requires the context's name,
 unless --context-confirm contains it.`,
 		Args: noArgs,
@@ -22,6 +22,7 @@ unless --context-confirm contains it.`,
 	}
 	cmd.Flags().Duration("refresh", 8*time.Second, "refresh interval, at least "+dash.MinRefresh.String())
 	cmd.Flags().Bool("read-only", false, "hide and disable all changes")
+	cmd.Flags().String("settings", "", "JSON file with the thresholds of problems (docs/HEALTH.md)")
 	return cmd
 }
 
@@ -33,11 +34,16 @@ func (a *app) dash(cmd *cobra.Command) error {
 	if !a.InIsTerminal || !a.OutIsTerminal {
 		return usage("dash requires a terminal: in scripts, use asynq stats -o json or asynq queue ls -o json")
 	}
+	file, _ := cmd.Flags().GetString("settings")
+	settings, err := readSettings(file)
+	if err != nil {
+		return err
+	}
 	insp, err := a.inspector(cmd)
 	if err != nil {
 		return err
 	}
-	o := dash.Options{Inspector: insp, Refresh: refresh, In: a.In, Out: a.Out}
+	o := dash.Options{Inspector: insp, Refresh: refresh, In: a.In, Out: a.Out, User: userName(), Health: settings}
 	o.ReadOnly, _ = cmd.Flags().GetBool("read-only")
 	o.ReadOnly = o.ReadOnly || a.config.ReadOnly()
 	o.Editor, _ = editor.Command(a.Env) // without one, the dashboard reports it

@@ -12,6 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/filter"
+	"github.com/asynq-go/asynq/x/health"
 )
 
 const (
@@ -30,18 +31,21 @@ const (
 	refTask
 	refEntry
 	refError
+	refCause
+	refLink // evidence of a cause
 )
 
 // ref identifies the item of a row.
 type ref struct {
 	kind   refKind
 	queue  string
-	id     string // of a task or an entry, or of a kind of error
+	id     string // of a task, an entry, a kind of error or a cause
 	group  string
 	state  asynq.TaskState
 	typ    string // of a task
 	data   []byte
 	paused bool
+	link   health.Link // of evidence
 }
 
 // action is a change that requires confirmation.
@@ -85,7 +89,7 @@ type dialog struct {
 // verbs names the actions of keys.
 var verbs = map[string]string{
 	"r": "run", "a": "archive", "d": "delete", "c": "cancel", "p": "pause", "e": "enqueue",
-	"E": "edit", "C": "copy", "R": "run all", "A": "archive all", "D": "delete all",
+	"E": "edit", "C": "copy", "z": "mute", "R": "run all", "A": "archive all", "D": "delete all",
 }
 
 // requestAction asks for confirmation of an action on the selected item.
@@ -217,6 +221,8 @@ func (m *model) target() ref {
 		}
 	case viewEntry:
 		return ref{kind: refEntry, id: p.id}
+	case viewCause:
+		return ref{kind: refCause, id: p.id}
 	default:
 		if r, ok := m.selected(); ok {
 			return r.ref
@@ -238,6 +244,8 @@ func (m *model) action(key string, r *ref) (*action, error) {
 		}}
 	}
 	switch r.kind {
+	case refCause:
+		return m.actionCause(key, id)
 	case refQueue:
 		if key == "p" && r.paused {
 			return simple("Resume", "resumed", "queue "+queue, func(i *asynq.Inspector) error { return i.UnpauseQueue(queue) }), nil
@@ -320,6 +328,9 @@ func (m *model) actionAll(key string) (*action, error) {
 	p := *m.page()
 	if p.view == viewErrors || p.view == viewError {
 		return m.actionKind(key)
+	}
+	if r := m.target(); r.kind == refCause {
+		return m.actionCause(key, r.id)
 	}
 	if p.view != viewTasks || p.queue == "" {
 		return nil, nil

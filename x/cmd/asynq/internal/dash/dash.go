@@ -14,6 +14,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 )
 
 // MinRefresh is the minimum of Options.Refresh. Run raises shorter intervals to it.
@@ -43,6 +44,12 @@ type Options struct {
 	// is shown under the tabs and in confirmations. If empty, nothing is shown.
 	Target string
 
+	// User is the name of the user who mutes causes. It may be empty.
+	User string
+
+	// Health are the thresholds of causes. Run returns an error if they are invalid.
+	Health health.Settings
+
 	// Context is the name of the context, if any.
 	Context string
 
@@ -70,12 +77,15 @@ func Run(ctx context.Context, o Options) error {
 	if o.Inspector == nil {
 		return errors.New("dash: Options.Inspector is required")
 	}
+	if err := o.Health.Validate(); err != nil {
+		return err
+	}
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
 	var program *tea.Program
-	poller := newPoller(o.Inspector, refreshOf(o), o.Logger, func(msg tea.Msg) { program.Send(msg) })
+	poller := newPoller(&o, func(msg tea.Msg) { program.Send(msg) })
 	m := newModel(ctx, &o, poller)
 	program = tea.NewProgram(m, programOptions(ctx, &o)...)
 

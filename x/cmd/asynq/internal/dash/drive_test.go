@@ -27,7 +27,8 @@ func drive(t *testing.T, o *Options) *driver {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	d := &driver{t: t, msgs: make(chan tea.Msg, 16), ctx: ctx}
-	p := newPoller(o.Inspector, o.Refresh, o.Logger, d.post)
+	p := newPoller(o, d.post)
+	p.refresh = o.Refresh // shorter than the minimum
 	d.m = newModel(ctx, o, p)
 	done := make(chan struct{})
 	go func() {

@@ -129,7 +129,7 @@ func (m *model) yank(payload bool) tea.Cmd {
 		text, what = r.queue, "the name"
 	case r.kind == refGroup:
 		text, what = r.group, "the name"
-	case r.kind == refError || r.kind == refNone:
+	case r.kind == refError || r.kind == refNone || r.kind == refLink:
 		return nil
 	}
 	m.showToast("copied "+what+" to the clipboard", dimTone)

@@ -5,6 +5,8 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/asynq-go/asynq/x/health"
 )
 
 // hint describes a key.
@@ -15,7 +17,7 @@ type hint struct{ key, does string }
 func (m *model) hints() []hint {
 	p := m.page()
 	var all []hint
-	if p.view == viewTask || p.view == viewEntry || p.view == viewError {
+	if p.view == viewTask || p.view == viewEntry || p.view == viewError || p.view == viewCause {
 		all = append(all, hint{"esc", "back"})
 	}
 	if r, ok := m.selected(); ok && opens[r.ref.kind] != "" {
@@ -31,6 +33,8 @@ func (m *model) hints() []hint {
 		all = append(all, hint{"[ ]", "queue"})
 	case viewErrors, viewError:
 		all = append(all, m.allHints()...)
+	case viewQueues, viewCause:
+		all = append(all, m.causeHints()...)
 	}
 	if !m.readOnly && (p.view == viewQueues || p.view == viewTasks || p.view == viewTask || p.view == viewGroups) {
 		all = append(all, hint{"e", "enqueue"})
@@ -42,7 +46,7 @@ func (m *model) hints() []hint {
 }
 
 // opens describes what enter opens, by the kind of the selected item.
-var opens = map[refKind]string{refQueue: "tasks", refGroup: "tasks", refTask: "open", refEntry: "history", refError: "tasks"}
+var opens = map[refKind]string{refQueue: "tasks", refGroup: "tasks", refTask: "open", refEntry: "history", refError: "tasks", refCause: "go to", refLink: "go to"}
 
 // actionHints returns the actions on the selected item.
 func (m *model) actionHints() []hint {
@@ -51,7 +55,7 @@ func (m *model) actionHints() []hint {
 	}
 	var all []hint
 	target := m.target()
-	for _, key := range []string{"r", "c", "p", "a", "d"} {
+	for _, key := range []string{"r", "c", "p", "a", "d", "z"} {
 		if key == "d" && target.kind == refQueue {
 			continue // the help shows it
 		}
@@ -61,12 +65,37 @@ func (m *model) actionHints() []hint {
 		}
 		does := verbs[key]
 		switch {
-		case key == "p" && target.paused:
+		case key == "z" && a.verb == "Unmute":
+			does = "unmute"
+		case key == "p" && a.verb == "Resume":
 			does = "resume"
 		case target.kind == refEntry:
 			does = "run now"
 		}
 		all = append(all, hint{key, does})
+	}
+	return all
+}
+
+// causeHints returns the keys of the selected cause that act on nothing by themselves.
+func (m *model) causeHints() []hint {
+	target := m.target()
+	c := m.cause(target.id)
+	if c == nil || target.kind != refCause {
+		if m.page().view == viewQueues && len(m.shown.pane.rows) > 0 {
+			return []hint{{"g", "problems"}}
+		}
+		return nil
+	}
+	var all []hint
+	if m.page().view != viewCause {
+		all = append(all, hint{"v", "evidence"})
+	}
+	if actionOf(c, health.RunArchived) != nil && !m.readOnly {
+		all = append(all, hint{"R", "run archived"})
+	}
+	if actionOf(c, health.SeeErrors) != nil {
+		all = append(all, hint{"!", "errors"})
 	}
 	return all
 }
@@ -104,7 +133,7 @@ func (m *model) helpBox() []string {
 		{"m M", "mark a task, all on the page"},
 		{":", "go to a queue, page or task ID"},
 		{"y Y", "copy the ID, the payload"},
-		{"v", "JSON, text or hex"},
+		{"v", "JSON, text, hex; evidence"},
 		{"ctrl+r", "refresh now"},
 		{"q", "quit"},
 	}
@@ -118,6 +147,7 @@ func (m *model) helpBox() []string {
 		{"E", "edit the payload of a task"},
 		{"C", "enqueue a copy of a task"},
 		{"R A D", "run, archive, delete all"},
+		{"z !", "problem: mute, see errors"},
 	}
 	if m.readOnly {
 		acts = []hint{{"", "read-only mode:"}, {"", "changes are disabled"}}

@@ -57,7 +57,13 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		return m.yank(key == "Y")
 	case "o":
 		m.reverse()
+	case "!":
+		m.seeErrors()
 	case "v":
+		if r := m.target(); r.kind == refCause && m.page().view != viewCause {
+			m.showEvidence(r.id)
+			return nil
+		}
 		m.mode = (m.mode + 1) % modes
 	case "enter":
 		m.open()
@@ -193,6 +199,10 @@ func (m *model) open() {
 		m.push(page{view: viewEntry, id: r.ref.id})
 	case refError:
 		m.push(page{view: viewError, id: r.ref.id})
+	case refCause:
+		m.openCause(r.ref.id)
+	case refLink:
+		m.follow(r.ref.link)
 	}
 }
 

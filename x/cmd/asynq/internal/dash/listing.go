@@ -1,6 +1,7 @@
 package dash
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -20,6 +21,9 @@ type listing struct {
 	isDoc bool
 	// filtered is the number of rows hidden by the filter.
 	filtered int
+
+	// pane are causes above head; their rows are the first ones of rows.
+	pane causePane
 }
 
 // visible returns how many rows, or lines of a document, fit on the screen.
@@ -27,7 +31,7 @@ func (l *listing) visible(h int) int {
 	if l.isDoc {
 		return max(0, h)
 	}
-	return max(0, h-len(l.head)-1)
+	return max(0, h-l.pane.height-len(l.head)-1)
 }
 
 // listing computes the content of the page.
@@ -53,21 +57,24 @@ func (m *model) listing() listing {
 		l = m.listErrors()
 	case viewError:
 		l = m.showError()
+	case viewCause:
+		l = m.showCause()
 	}
 	if p.sortBy != "" {
 		l.sort(p.sortBy, p.falling)
 	}
 	m.showMarks(&l)
 	if m.snap == nil {
-		l.rows, l.empty = nil, "Connecting …"
+		l.rows, l.pane, l.empty = nil, causePane{}, "Connecting …"
 	}
 	if p.filter != "" && p.view != viewTasks && !l.isDoc {
 		l.applyFilter(p.filter, m.input != nil && !m.jumping)
 	}
 	// Leave space for at least two rows.
-	if most := m.bodyHeight() - 3; len(l.head) > most {
+	if most := m.bodyHeight() - l.pane.height - 3; len(l.head) > most {
 		l.head = l.head[:max(0, most)]
 	}
+	l.rows = append(slices.Clip(l.pane.rows), l.rows...)
 	return l
 }
 
@@ -76,15 +83,16 @@ func (l *listing) draw(th *theme, top, w, h int) []string {
 	if l.isDoc {
 		return l.doc[min(top, len(l.doc)):min(top+max(0, h), len(l.doc))]
 	}
-	lines := append([]string(nil), l.head...)
-	if len(l.rows) == 0 {
+	lines := append(l.pane.draw(th, l.cursor, w), l.head...)
+	lead := len(l.pane.rows)
+	if len(l.rows) == lead {
 		lines = append(lines, "")
 		for _, part := range wrapWords(l.empty, w-2) {
 			lines = append(lines, " "+th.paint(dimTone, part))
 		}
 		return lines
 	}
-	return append(lines, table(th, l.cols, l.rows, l.cursor, top, w, h-len(l.head))...)
+	return append(lines, table(th, l.cols, l.rows[lead:], l.cursor-lead, top, w, h-l.pane.height-len(l.head))...)
 }
 
 // fit truncates or pads lines to h lines of at most w cells.

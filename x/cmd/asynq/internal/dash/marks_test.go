@@ -156,7 +156,7 @@ func TestDeleteQueue(t *testing.T) {
 		d.keys("backspace")
 		d.typed("mail")
 		d.keys("enter")
-		d.see("deleted queue mail and its 1 task", "1 queue")
+		d.see("deleted queue mail and its 1 task", "1 queue ·")
 		d.keys("d")
 		d.see("Type delete to confirm:")
 		d.typed("delete")

@@ -2,11 +2,13 @@ package dash
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 )
 
 const (
@@ -33,6 +35,7 @@ type model struct {
 	refresh  time.Duration
 	readOnly bool
 	where    string // Options.Target
+	user     string // Options.User
 	context  string // to type in confirmations; "" if the context is not protected
 	source   source
 	clock    func() time.Time
@@ -52,8 +55,9 @@ type model struct {
 
 	snap    *snapshot // the latest one; nil before the first poll
 	history history
-	polling time.Time // start of the poll in flight; zero if there is none
-	err     error     // error of the last poll
+	health  *health.Report // the latest one; nil before the first check
+	polling time.Time      // start of the poll in flight; zero if there is none
+	err     error          // error of the last poll
 
 	help   bool
 	dialog *dialog
@@ -74,7 +78,7 @@ type model struct {
 func newModel(ctx context.Context, o *Options, s source) *model {
 	m := &model{
 		ctx: ctx, insp: o.Inspector, client: o.Client, refresh: refreshOf(*o), readOnly: o.ReadOnly,
-		where: cleanLine(o.Target), source: s, clock: time.Now, zone: time.Local, dark: true, theme: newTheme(true),
+		where: cleanLine(o.Target), user: o.User, source: s, clock: time.Now, zone: time.Local, dark: true, theme: newTheme(true),
 	}
 	m.editor, m.runEditor = o.Editor, inTerminal
 	if o.Protected {
@@ -110,6 +114,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.polling, m.err = time.Time{}, msg.err
 	case snapshot:
 		m.setSnapshot(&msg)
+	case healthMsg:
+		m.health = msg.report
 	case preparedMsg:
 		cmd = m.actionPrepared(msg)
 	case jumpMsg:
@@ -169,22 +175,32 @@ func (m *model) updateListing() {
 		p.top = min(max(0, p.top), max(0, len(l.doc)-m.bodyHeight()))
 		return
 	}
-	l.cursor = p.locate(l.rows)
+	lead := len(l.pane.rows)
+	l.cursor = p.locate(l.rows, lead)
 	// If the row of the cursor is gone, the cursor moves to the row in its place.
 	if len(l.rows) > 0 && p.key != "" {
 		p.row, p.key = l.cursor, l.rows[l.cursor].key
 	}
-	p.top = window(p.top, l.cursor, len(l.rows), l.visible(m.bodyHeight()))
+	p.top = window(p.top, max(0, l.cursor-lead), len(l.rows)-lead, l.visible(m.bodyHeight()))
 }
 
-// locate returns the index of the row with the cursor.
-func (p *page) locate(rows []row) int {
+// locate returns the index of the row with the cursor, which starts below the first rows.
+func (p *page) locate(rows []row, first int) int {
+	if p.key == "" && p.row == 0 {
+		return min(first, max(0, len(rows)-1))
+	}
 	if p.key != "" && (p.row >= len(rows) || p.row < 0 || rows[p.row].key != p.key) {
 		for i, r := range rows {
 			if r.key == p.key {
 				p.row = i
 				return i
 			}
+		}
+		if strings.HasPrefix(p.key, causeKey) { // the cause is gone: stay above the queues
+			if first == 0 {
+				p.key, p.row = "", 0
+			}
+			return min(max(0, p.row), max(0, first-1))
 		}
 	}
 	return min(max(0, p.row), max(0, len(rows)-1))
@@ -203,7 +219,7 @@ func window(top, cursor, n, h int) int {
 }
 
 // move moves the cursor to a row. The cursor then follows this row, except that it stays at the top
-// if it is on the first row.
+// if it is on the first row, of those below causes.
 func (m *model) move(to int) {
 	p, l := m.page(), &m.shown
 	if l.isDoc {
@@ -212,7 +228,10 @@ func (m *model) move(to int) {
 	}
 	p.row = min(max(0, to), max(0, len(l.rows)-1))
 	p.key = ""
-	if p.row > 0 && p.row < len(l.rows) {
+	switch {
+	case p.row == len(l.pane.rows):
+		p.row = 0
+	case p.row < len(l.rows):
 		p.key = l.rows[p.row].key
 	}
 }

@@ -17,6 +17,7 @@ const (
 	viewTask = tabs + iota
 	viewEntry
 	viewError
+	viewCause
 )
 
 var tabNames = [tabs]string{"Queues", "Tasks", "Groups", "Servers", "Schedulers", "Errors"}
@@ -27,7 +28,7 @@ type page struct {
 	queue string
 	state asynq.TaskState
 	group string
-	// id is the ID of the task or the scheduler entry, or of the kind of error.
+	// id is the ID of the task, the scheduler entry, the kind of error or the cause.
 	id string
 	// number is the page number in a list of tasks, starting at 0.
 	number int

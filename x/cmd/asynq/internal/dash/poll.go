@@ -9,6 +9,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 )
 
 const (
@@ -44,6 +45,9 @@ type poller struct {
 	log     *slog.Logger
 	send    func(tea.Msg)
 	wake    chan struct{}
+	recheck chan struct{} // checks the health now
+
+	settings health.Settings
 
 	mu      sync.Mutex
 	query   query
@@ -62,11 +66,15 @@ type poller struct {
 	searches sync.WaitGroup
 }
 
-func newPoller(insp *asynq.Inspector, refresh time.Duration, log *slog.Logger, send func(tea.Msg)) *poller {
+func newPoller(o *Options, send func(tea.Msg)) *poller {
+	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &poller{insp: insp, refresh: refresh, log: log, send: send, wake: make(chan struct{}, 1)}
+	return &poller{
+		insp: o.Inspector, refresh: refreshOf(*o), log: log, send: send, settings: o.Health,
+		wake: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
+	}
 }
 
 // setQuery changes the data that the poller fetches. It does not block.
@@ -89,6 +97,10 @@ func (p *poller) refreshNow() {
 	defer p.mu.Unlock()
 	p.refetch = true
 	p.signal()
+	select {
+	case p.recheck <- struct{}{}:
+	default:
+	}
 }
 
 // stopSearch stops the running search. It does not block.
@@ -110,7 +122,10 @@ func (p *poller) signal() {
 func (p *poller) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer p.searches.Wait()
+	var checks sync.WaitGroup
+	defer checks.Wait()
 	defer cancel()
+	checks.Go(func() { p.checkHealth(ctx) })
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	due := true

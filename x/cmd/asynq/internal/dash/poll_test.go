@@ -6,20 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
 func TestRedisRestart(t *testing.T) {
 	t.Parallel()
-	fake := miniredis.RunT(t)
-	client, insp := tools(t, asynq.RedisClientOpt{Addr: fake.Addr()})
+	r := proctest.StartRedis(t)
+	client, insp := tools(t, asynq.RedisClientOpt{Addr: r.Addr()})
 	enqueue(t, client, asynq.NewTask("x", nil), asynq.Queue("mail"))
 	d := drive(t, quick(client, insp))
 	d.see("mail")
 
-	fake.Close()
+	r.Kill()
 	d.see("Redis is unreachable. Showing the state of", "mail")
 	d.keys("2")
 	d.see("Redis is unreachable", "Loading …")
@@ -28,9 +27,10 @@ func TestRedisRestart(t *testing.T) {
 	d.keys("esc 1")
 	d.see("All queues", "mail")
 
-	proctest.Until(t, "the port to be free", fake.Restart) // another process may have taken it
+	r.Restart(t)
+	enqueue(t, client, asynq.NewTask("x", nil), asynq.Queue("other"))
 	d.lacks("Redis is unreachable")
-	d.see("mail")
+	d.see("other")
 }
 
 func TestUnresponsiveRedis(t *testing.T) {

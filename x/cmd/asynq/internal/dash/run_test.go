@@ -116,7 +116,7 @@ func TestInProgram(t *testing.T) {
 		enqueue(t, client, asynq.NewTask("email:send", []byte(`{"user":1}`)), asynq.Queue("mail"))
 		ctx, cancel := context.WithCancel(t.Context())
 		msgs := make(chan tea.Msg)
-		p := newPoller(insp, MinRefresh, nil, func(msg tea.Msg) {
+		p := newPoller(&Options{Inspector: insp, Refresh: MinRefresh}, func(msg tea.Msg) {
 			select {
 			case msgs <- msg:
 			case <-ctx.Done():

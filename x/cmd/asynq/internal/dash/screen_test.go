@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/failures"
+	"github.com/asynq-go/asynq/x/health"
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/exp/teatest/v2"
 )
@@ -181,6 +182,35 @@ var screens = map[string]func(m *model) *model{
 		f := stageFaults()
 		return m.on(page{view: viewError, id: f.kinds[0].ID}, body{errors: f})
 	},
+	"causes": func(m *model) *model {
+		m.Update(healthMsg{stageHealth()})
+		return m.on(page{view: viewQueues}, body{})
+	},
+	"cause-selected": func(m *model) *model {
+		m.Update(healthMsg{stageHealth()})
+		m.on(page{view: viewQueues}, body{})
+		for _, key := range []string{"g", "down"} {
+			m.Update(keyNamed(key))
+		}
+		return m
+	},
+	"cause": func(m *model) *model {
+		m.Update(healthMsg{stageHealth()})
+		return m.on(page{view: viewCause, id: "slots-busy:report:build"}, body{})
+	},
+	"no-causes": func(m *model) *model {
+		m.Update(healthMsg{new(health.Report)})
+		return m.on(page{view: viewQueues}, body{})
+	},
+	"mute": func(m *model) *model {
+		m.Update(healthMsg{stageHealth()})
+		m.where = "redis.internal:6379, database 0, namespace \"shop\""
+		m.on(page{view: viewQueues}, body{})
+		for _, key := range []string{"g", "z"} {
+			m.Update(keyNamed(key))
+		}
+		return m
+	},
 	"help": func(m *model) *model {
 		m.on(page{view: viewQueues}, body{}).Update(keyNamed("?"))
 		return m
@@ -215,6 +245,37 @@ var screens = map[string]func(m *model) *model{
 		m.readOnly = true
 		return m.on(page{view: viewSchedulers}, body{entries: stageEntries()})
 	},
+}
+
+// stageHealth is a report with causes of all severities, some of them muted.
+func stageHealth() *health.Report {
+	return &health.Report{
+		At: noon,
+		Causes: []health.Cause{
+			{
+				ID: "no-worker:legacy", Kind: "no-worker", Severity: health.Trouble, Queues: []string{"legacy"}, Since: noon.Add(-26 * time.Hour),
+				Title: "No server processes queue \"legacy\" with 3,000 tasks", Hint: "Add the queue to Config.Queues of a server.",
+				Link:     health.Link{Page: health.PageQueue, Queue: "legacy"},
+				Evidence: []health.Evidence{{Text: "The oldest pending task of queue \"legacy\" has been waiting for 26 h", Link: health.Link{Page: health.PageTasks, Queue: "legacy", State: "pending"}}},
+			},
+			{
+				ID: "slots-busy:report:build", Kind: "slots-busy", Severity: health.Warning, Queues: []string{"critical"}, Since: noon.Add(-4 * time.Minute),
+				Title: "All slots of queue \"critical\" are busy: report:build holds 12 of 20, email:send\x1b[2J waits",
+				Hint:  "Process report:build on servers of its own, or limit the concurrency of queue \"default\".",
+				Link:  health.Link{Page: health.PageTasks, Queue: "default", State: "active", Type: "report:build"},
+				Evidence: []health.Evidence{
+					{Text: "report:build in queue \"default\" holds 12 slots (60 %); the longest has been running for 11 min", Link: health.Link{Page: health.PageTask, Queue: "default", Task: "t1"}},
+					{Text: "p95 of report:build rose from 2 s to 40 s", Link: health.Link{Page: health.PageTasks, Queue: "default", State: "active", Type: "report:build"}},
+					{Text: "Tasks of queue \"critical\" have been waiting for 4 min", Link: health.Link{Page: health.PageQueue, Queue: "critical"}},
+				},
+				Actions: []health.Action{{Kind: health.PauseQueue, Queue: "default"}, {Kind: health.SeeErrors, Queue: "critical"}, {Kind: health.RunArchived, Queue: "critical"}},
+			},
+			{ID: "archive-nearly-full:critical", Kind: "archive-nearly-full", Severity: health.Notice, Queues: []string{"critical"}, Title: "The archive of queue \"critical\" is nearly full", Hint: "Run or delete archived tasks."},
+		},
+		Muted: []health.Cause{{
+			ID: "paused:reports", Kind: "paused", Severity: health.Warning, Title: "Queue \"reports\" is paused", Hint: "Resume it.", Mute: &health.Mute{Until: noon.Add(30 * time.Minute), By: "ann"},
+		}},
+	}
 }
 
 func stageEntries() []*asynq.SchedulerEntry {

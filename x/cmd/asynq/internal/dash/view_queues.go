@@ -22,6 +22,8 @@ func (m *model) listQueues() listing {
 	if m.snap == nil {
 		return l
 	}
+	l.pane = m.causePane()
+	l.crumb += m.healthSummary()
 	slots, busy := 0, 0
 	for _, s := range m.snap.servers {
 		slots += s.Concurrency
@@ -34,8 +36,11 @@ func (m *model) listQueues() listing {
 	}
 	l.info = fmt.Sprintf("%s · %s · %s of %s busy", queues, plural(len(m.snap.servers), "server"),
 		number(busy), plural(slots, "slot"))
-	l.head = m.panels()
+	l.head = m.panels(l.pane.height)
 	for _, text := range slices.Sorted(maps.Keys(shared)) {
+		if m.cause("queue-error") != nil {
+			break // the cause shows it
+		}
 		line := plural(shared[text], "queue") + " could not be read: " + strings.TrimPrefix(text, "asynq: ")
 		for _, part := range wrapWords(cleanLine(line), m.width-2) {
 			l.head = append(l.head, " "+m.theme.paint(badTone, part))
@@ -138,14 +143,14 @@ func queueNote(i *asynq.QueueInfo, served bool) cell {
 	}
 }
 
-// panels draws the recent history of all queues, side by side.
-func (m *model) panels() []string {
+// panels draws the recent history of all queues, side by side, below so many lines.
+func (m *model) panels(above int) []string {
 	least, most := 2, 5
 	if m.height < 18 {
 		least = 1
 	}
 	// The graphs use the lines that the queues leave free.
-	h := min(max(least, m.bodyHeight()-len(m.snap.queues)-4), most)
+	h := min(max(least, m.bodyHeight()-above-len(m.snap.queues)-4), most)
 	all := &m.history.all
 	const between = 3
 	w := (m.width - 2 - 2*between) / 3
