@@ -36,6 +36,7 @@ func Collect(ctx context.Context, i *asynq.Inspector, s Settings) *Input {
 	view := i.WithContext(ctx).WithMemorySamples(0)
 	var wg sync.WaitGroup
 	wg.Go(func() {
+		in.Processes, in.Problems.Processes = view.Processes(ctx, lostWithin)
 		var infos []asynq.QueueInfoResult
 		if infos, in.Problems.Queues = view.QueueInfos(ctx); in.Problems.Queues != nil {
 			return
@@ -43,14 +44,13 @@ func Collect(ctx context.Context, i *asynq.Inspector, s Settings) *Input {
 		for _, q := range infos {
 			in.Queues = append(in.Queues, Queue{Name: q.Queue, Info: q.Info, Err: q.Err})
 		}
-		in.Samples, in.Problems.Samples = SampleErrors(ctx, view, in.Queues, in.At)
+		in.Samples, in.Problems.Samples = SampleErrors(ctx, view, in.Queues, in.Processes, in.At)
 	})
 	var unhandled []asynq.UnhandledType
 	wg.Go(func() { unhandled, _ = view.UnhandledTypes(ctx) }) // reported with Servers
 	wg.Go(func() { in.Stats, in.Problems.Stats = ReadStats(ctx, view, s, in.At) })
 	wg.Go(func() { in.Servers, in.Problems.Servers = view.Servers() })
 	wg.Go(func() { in.Entries, in.Problems.Entries = view.SchedulerEntries() })
-	wg.Go(func() { in.Processes, in.Problems.Processes = view.Processes(ctx, lostWithin) })
 	wg.Go(func() { in.Mutes, in.Problems.Mutes = view.Mutes(ctx) })
 	wg.Go(func() { in.Nodes, in.Problems.Redis = nodes(ctx, view) })
 	wg.Wait()
@@ -87,54 +87,68 @@ func nodes(ctx context.Context, i *asynq.Inspector) ([]Node, error) {
 
 // SampleErrors reads the last errors of tasks in retry and of archived ones that failed recently:
 // up to 100 tasks of each state, of up to 20 queues, those with the most such tasks first. If a
-// queue cannot be read, the samples of the others are returned as well.
-func SampleErrors(ctx context.Context, i *asynq.Inspector, queues []Queue, now time.Time) ([]ErrorSample, error) {
-	failed := func(q Queue) int {
-		if q.Info == nil {
-			return 0
-		}
-		return q.Info.Retry + q.Info.Archived
-	}
-	most := slices.DeleteFunc(slices.Clone(queues), func(q Queue) bool { return failed(q) == 0 })
-	slices.SortStableFunc(most, func(a, b Queue) int { return cmp.Compare(failed(b), failed(a)) })
+// server among the processes has crashed recently, it also reads active tasks: one that crashed a
+// server runs again at once. If a queue cannot be read, the samples of the others are returned as
+// well.
+func SampleErrors(ctx context.Context, i *asynq.Inspector, queues []Queue, processes []asynq.ProcessInfo, now time.Time) ([]ErrorSample, error) {
 	view := i.WithContext(ctx)
-	type key struct{ queue, typename, kind string }
-	found := make(map[key]*ErrorSample)
+	found := make(samples)
 	var errs []error
-	for _, q := range most[:min(len(most), sampledQueues)] {
-		for _, list := range []func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){view.ListRetryTasks, view.ListArchivedTasks} {
-			tasks, err := list(q.Name, asynq.PageSize(sampledTasks), asynq.NewestFirst())
-			if err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
-				errs = append(errs, err)
-			}
-			for _, t := range tasks {
-				if t.LastErr == "" || now.Sub(t.LastFailedAt) > recentFailure {
-					continue
-				}
-				k := key{q.Name, t.Type, errorKind(t.LastErr)}
-				s := found[k]
-				if s == nil {
-					s = &ErrorSample{Queue: k.queue, Type: k.typename, Kind: k.kind, First: t.LastFailedAt, Last: t.LastFailedAt, Retried: -1}
-					found[k] = s
-				}
-				s.add(t)
+	read := func(q Queue, list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error)) {
+		tasks, err := list(q.Name, asynq.PageSize(sampledTasks), asynq.NewestFirst())
+		if err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
+			errs = append(errs, err)
+		}
+		for _, t := range tasks {
+			if t.LastErr != "" && now.Sub(t.LastFailedAt) <= recentFailure {
+				found.add(t)
 			}
 		}
 	}
-	all := make([]ErrorSample, 0, len(found))
-	for _, s := range found {
-		all = append(all, *s)
+	for _, q := range most(queues, func(i *asynq.QueueInfo) int { return i.Retry + i.Archived }) {
+		read(q, view.ListRetryTasks)
+		read(q, view.ListArchivedTasks)
 	}
-	slices.SortFunc(all, func(a, b ErrorSample) int {
-		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Kind, b.Kind))
-	})
-	return all, errors.Join(errs...)
+	if slices.ContainsFunc(processes, func(p asynq.ProcessInfo) bool {
+		return !p.Scheduler && !p.Expired.IsZero() && now.Sub(p.Expired) <= recentFailure
+	}) {
+		for _, q := range most(queues, func(i *asynq.QueueInfo) int { return i.Active }) {
+			read(q, view.ListActiveTasks)
+		}
+	}
+	return found.sorted(), errors.Join(errs...)
 }
 
-func (s *ErrorSample) add(t *asynq.TaskInfo) {
+// most returns the queues with the most tasks, as count counts them, and none without tasks.
+func most(queues []Queue, count func(*asynq.QueueInfo) int) []Queue {
+	all := slices.DeleteFunc(slices.Clone(queues), func(q Queue) bool { return q.Info == nil || count(q.Info) == 0 })
+	slices.SortStableFunc(all, func(a, b Queue) int { return cmp.Compare(count(b.Info), count(a.Info)) })
+	return all[:min(len(all), sampledQueues)]
+}
+
+// samples are samples by queue, type and kind of error.
+type samples map[[3]string]*ErrorSample
+
+// add adds a task. An active task counts only if its server crashed: it may have recovered from
+// other errors.
+func (all samples) add(t *asynq.TaskInfo) {
+	kind := errorKind(t.LastErr)
+	if t.State == asynq.TaskStateActive && !crashes(kind) {
+		return
+	}
+	k := [3]string{t.Queue, t.Type, kind}
+	s := all[k]
+	if s == nil {
+		s = &ErrorSample{Queue: t.Queue, Type: t.Type, Kind: kind, First: t.LastFailedAt, Last: t.LastFailedAt}
+		all[k] = s
+	}
 	s.Tasks++
-	if t.Retried > s.Retried {
-		s.Retried, s.Task = t.Retried, t.ID
+	failed := t.Retried
+	if t.State == asynq.TaskStateArchived {
+		failed++ // the last attempt was not retried
+	}
+	if failed > s.Failed || s.Task == "" {
+		s.Failed, s.Task = failed, t.ID
 	}
 	if t.LastFailedAt.Before(s.First) {
 		s.First = t.LastFailedAt
@@ -142,4 +156,16 @@ func (s *ErrorSample) add(t *asynq.TaskInfo) {
 	if t.LastFailedAt.After(s.Last) {
 		s.Last = t.LastFailedAt
 	}
+}
+
+// sorted returns the samples, those of the most tasks first.
+func (all samples) sorted() []ErrorSample {
+	list := make([]ErrorSample, 0, len(all))
+	for _, s := range all {
+		list = append(list, *s)
+	}
+	slices.SortFunc(list, func(a, b ErrorSample) int {
+		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Kind, b.Kind))
+	})
+	return list
 }

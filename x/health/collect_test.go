@@ -56,8 +56,43 @@ func TestCheckPanics(t *testing.T) {
 		env.Serve(asynq.Config{}, func(context.Context, *asynq.Task) error { panic("nil map") })
 		env.EnqueueMany(3)
 		c := check(env, "poison")
-		if !strings.Contains(c.Title, `with "panic: nil map"`) || c.Link.Page != health.PageTask || c.Link.Task == "" {
+		if !strings.HasSuffix(c.Title, `with "panic: nil map"; one has failed 1 time`) || c.Link.Page != health.PageTask || c.Link.Task == "" {
 			t.Errorf("%+v", c)
+		}
+	})
+}
+
+// A task that crashes its servers is active again at once. It is sampled if a server has crashed.
+func TestSampleCrashes(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		env.Enqueue("crashes")
+		env.FetchAndCrash(1)
+		started := make(chan struct{}, 1)
+		env.Serve(asynq.Config{}, func(ctx context.Context, _ *asynq.Task) error {
+			started <- struct{}{}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		<-started
+		sample := func(processes ...asynq.ProcessInfo) []health.ErrorSample {
+			t.Helper()
+			info, err := env.Inspector().GetQueueInfo("default")
+			if err != nil {
+				t.Fatal(err)
+			}
+			queues := []health.Queue{{Name: "default", Info: info}}
+			all, err := health.SampleErrors(t.Context(), env.Inspector(), queues, processes, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all
+		}
+		if all := sample(asynq.ProcessInfo{}, asynq.ProcessInfo{Scheduler: true, Expired: time.Now()}); len(all) != 0 {
+			t.Errorf("no server has crashed: %+v", all)
+		}
+		all := sample(asynq.ProcessInfo{Expired: time.Now().Add(-time.Minute)})
+		if len(all) != 1 || all[0].Task != "crashes" || all[0].Failed != 1 || all[0].Tasks != 1 {
+			t.Errorf("%+v", all)
 		}
 	})
 }

@@ -123,8 +123,8 @@ func TestIncidents(t *testing.T) {
 				Servers:   []*asynq.ServerInfo{worker(0, "img")},
 				Processes: []asynq.ProcessInfo{{Host: "w", PID: 1, Expired: start.Add(-time.Minute)}, {Host: "w", PID: 2, Expired: start.Add(-2 * time.Minute)}},
 				Samples: []ErrorSample{
-					{Queue: "img", Type: "image:resize", Kind: asynq.ErrorKind(asynq.ErrLeaseExpired.Error()), Tasks: 3, Retried: 4, Task: "t1", First: start.Add(-9 * time.Minute)},
-					{Queue: "img", Type: "image:crop", Kind: asynq.ErrorKind(asynq.ErrLeaseExpired.Error()), Tasks: 1, Retried: 0, Task: "t2"},
+					{Queue: "img", Type: "image:resize", Kind: asynq.ErrorKind(asynq.ErrLeaseExpired.Error()), Tasks: 3, Failed: 5, Task: "t1", First: start.Add(-9 * time.Minute)},
+					{Queue: "img", Type: "image:crop", Kind: asynq.ErrorKind(asynq.ErrLeaseExpired.Error()), Tasks: 1, Failed: 1, Task: "t2"},
 				},
 			},
 			"poison", "3 tasks crash their servers: they are of image:resize; one has failed 5 times", "Server w:2 stopped reporting",
@@ -135,7 +135,7 @@ func TestIncidents(t *testing.T) {
 				Servers: []*asynq.ServerInfo{worker(0, "img")},
 				Stats:   &Stats{Recent: []*asynq.TypeStats{typeStats("img", "image:resize", 3, 40, time.Second)}},
 				Samples: []ErrorSample{
-					{Queue: "img", Type: "image:resize", Kind: asynq.ErrorKind((&asynq.PanicError{Value: "nil map"}).Error()), Tasks: 12, Retried: 3, Task: "t1"},
+					{Queue: "img", Type: "image:resize", Kind: asynq.ErrorKind((&asynq.PanicError{Value: "nil map"}).Error()), Tasks: 12, Failed: 4, Task: "t1"},
 				},
 			},
 			"poison", `12 tasks panic again and again: they are of image:resize with "panic: nil map"; one has failed 4 times`, "93 % of image:resize fail",

@@ -61,17 +61,15 @@ type Queue struct {
 	Unhandled []asynq.UnhandledType
 }
 
-// ErrorSample is the last error of sampled tasks of one type in one queue that failed recently and
-// are in retry or archived.
+// ErrorSample is the last error of sampled tasks of one type in one queue that failed recently: of
+// tasks in retry and archived ones, and of active ones whose server crashed.
 type ErrorSample struct {
 	Queue, Type string
 	Kind        string // what the texts of the errors have in common, see asynq.ErrorKind
 	Tasks       int    // number of sampled tasks with the error
 
-	// Retried is the most retries that one of these tasks has used.
-	Retried int
-
-	Task  string    // ID of the task with the most retries
-	First time.Time // the earliest of their last failures
-	Last  time.Time // the latest
+	Failed int       // the most failed attempts of one of these tasks
+	Task   string    // ID of the task with the most failed attempts
+	First  time.Time // the earliest of their last failures
+	Last   time.Time // the latest
 }

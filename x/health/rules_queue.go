@@ -53,7 +53,7 @@ func (d *diagnosis) paused(q Queue, past *queueMemory) {
 		f.since = past.pausedSince
 	}
 	text += fmt.Sprintf(", and %s", count(q.Info.Pending, "task is waiting", "tasks are waiting"))
-	if then, ok := past.before(d.in.At, d.s.Trend, time.Minute); ok && q.Info.Pending > then.pending {
+	if then, ok := past.before(d.in.At, d.s.Trend, pointGap); ok && q.Info.Pending > then.pending {
 		text += fmt.Sprintf(", %s more than %s ago", number(q.Info.Pending-then.pending), span(d.in.At.Sub(then.at)))
 	}
 	f.text = text

@@ -30,25 +30,25 @@ func (d *diagnosis) poison() {
 		crash           bool
 	}
 	type found struct {
-		tasks, retried int
-		task, kind     string
-		since          time.Time
+		tasks, failed int
+		task, kind    string
+		since         time.Time
 	}
 	all := make(map[key]*found)
 	for _, s := range d.in.Samples {
 		crash := crashes(s.Kind)
-		if !crash && !panics(s.Kind) || s.Retried+1 < d.s.PoisonAttempts {
+		if !crash && !panics(s.Kind) || s.Failed < d.s.PoisonAttempts {
 			continue
 		}
 		k := key{s.Queue, s.Type, crash}
 		f := all[k]
 		if f == nil {
-			f = &found{kind: s.Kind, since: s.First, retried: -1}
+			f = &found{kind: s.Kind, since: s.First, failed: -1}
 			all[k] = f
 		}
 		f.tasks += s.Tasks
-		if s.Retried > f.retried {
-			f.retried, f.task = s.Retried, s.Task
+		if s.Failed > f.failed {
+			f.failed, f.task = s.Failed, s.Task
 		}
 		if s.First.Before(f.since) {
 			f.since = s.First
@@ -67,7 +67,7 @@ func (d *diagnosis) poison() {
 		}
 		d.add(finding{
 			kind: "poison", severity: Warning, queue: k.queue, subject: k.typename, since: f.since, hint: hint,
-			text:    fmt.Sprintf("%s; one has failed %s", what, count(f.retried+1, "time", "times")),
+			text:    fmt.Sprintf("%s; one has failed %s", what, count(f.failed, "time", "times")),
 			link:    Link{Page: PageTask, Queue: k.queue, Task: f.task},
 			actions: []Action{{Kind: SeeErrors, Queue: k.queue, Type: k.typename}, {Kind: PauseQueue, Queue: k.queue}},
 		})

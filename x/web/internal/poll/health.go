@@ -29,7 +29,7 @@ func (s *source) Mutes(ctx context.Context) ([]*asynq.Mute, error) { return s.in
 func (s *source) Symptoms(ctx context.Context, queues []health.Queue, settings health.Settings, now time.Time) (*Symptoms, error) {
 	var found Symptoms
 	found.Processes, found.ProcessesErr = s.inspector.Processes(ctx, lostWithin)
-	found.Samples, found.SamplesErr = health.SampleErrors(ctx, s.inspector, queues, now)
+	found.Samples, found.SamplesErr = health.SampleErrors(ctx, s.inspector, queues, found.Processes, now)
 	found.Stats, found.StatsErr = health.ReadStats(ctx, s.inspector, settings, now)
 	return &found, nil
 }
@@ -58,7 +58,10 @@ func (l *snapshotter) askSymptoms(ctx context.Context, a *answers, now time.Time
 // check checks the health of the system.
 func (l *snapshotter) check(ctx context.Context, s *Snapshot, a *answers) health.Report {
 	if a.symptoms != nil {
-		l.symptoms, l.symptomsAt = *a.symptoms, s.At
+		l.symptoms = *a.symptoms
+		if len(l.last.Queues) > 0 || len(s.Queues) == 0 { // otherwise they are read again: they lack the failed tasks
+			l.symptomsAt = s.At
+		}
 	}
 	in := &health.Input{
 		At: s.At, Err: s.Err, Queues: healthQueues(s.Queues), Servers: s.Servers, Entries: s.Entries,

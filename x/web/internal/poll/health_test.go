@@ -37,7 +37,15 @@ func TestHealth(t *testing.T) {
 		if len(s.Health.Muted) != 1 || s.Health.Muted[0].ID != "paused:low" {
 			t.Errorf("muted %+v", s.Health.Muted)
 		}
-		f.set(func(f *fakeSource) { f.queues["low"] = asynq.QueueInfo{} })
+		// The first poll reads symptoms without knowing the queues, and so the second one again.
+		time.Sleep(time.Second)
+		if _, err := p.Fresh(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		f.set(func(f *fakeSource) {
+			wantEqual(t, "queues of the first reads", f.surveyed, []int{0, 1})
+			f.queues["low"] = asynq.QueueInfo{}
+		})
 		time.Sleep(10 * time.Minute)
 		f.set(func(f *fakeSource) {
 			if f.symptoms*4 < f.polls || f.symptoms > f.polls/2+1 {

@@ -34,7 +34,8 @@ type fakeSource struct {
 	unhandled []asynq.UnhandledType
 	details   int
 	mutes     []*asynq.Mute
-	symptoms  int // calls of Symptoms
+	symptoms  int   // calls of Symptoms
+	surveyed  []int // number of queues in each of them
 	processes []asynq.ProcessInfo
 	hang      chan struct{} // calls of Queues block on it
 	ignoring  bool          // and ignore their contexts
@@ -139,10 +140,11 @@ func (f *fakeSource) Mutes(context.Context) ([]*asynq.Mute, error) {
 	return f.mutes, f.err("mutes")
 }
 
-func (f *fakeSource) Symptoms(context.Context, []health.Queue, health.Settings, time.Time) (*Symptoms, error) {
+func (f *fakeSource) Symptoms(_ context.Context, queues []health.Queue, _ health.Settings, _ time.Time) (*Symptoms, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.symptoms++
+	f.surveyed = append(f.surveyed, len(queues))
 	return &Symptoms{Processes: f.processes}, f.err("symptoms")
 }
 
