@@ -1,0 +1,102 @@
+package incidents_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
+	"github.com/asynq-go/asynq/x/health"
+	"github.com/asynq-go/asynq/x/web"
+)
+
+// status runs asynq status, which must report the incident first, and end with its exit code.
+func status(s *scene, i incident) {
+	program, err := programs.asynq()
+	s.must(err)
+	proctest.Until(s.t, "asynq status", func() error {
+		cmd := exec.Command(program, "--uri", "redis://"+s.addr, "status", "-o", "json", "--settings", s.settings)
+		out, err := cmd.Output()
+		var code *exec.ExitError
+		if !errors.As(err, &code) || code.ExitCode() != int(i.severity) { // 1 for a warning, 2 for trouble
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		var r struct {
+			Status string
+			health.Report
+		}
+		if err := json.Unmarshal(out, &r); err != nil || r.Status != i.severity.String() {
+			return fmt.Errorf("status %q: %w", r.Status, err)
+		}
+		if complaint := i.says(r.Causes[0]); complaint != "" {
+			return errors.New(complaint)
+		}
+		return nil
+	})
+}
+
+// overview opens the overview of the web UI, which must show the incident first.
+func overview(s *scene, i incident) {
+	if chrome == nil {
+		noChromium(s.t)
+	}
+	ui := web.New(web.Options{
+		RedisConnOpt: asynq.RedisClientOpt{Addr: s.addr}, Anonymous: web.Admin, Health: s.health,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	server := httptest.NewServer(ui)
+	s.t.Cleanup(func() {
+		s.must(ui.Close()) // ends the event streams, which the server would wait for
+		server.Close()
+	})
+	ctx, end := chromedp.NewContext(chrome, chromedp.WithNewBrowserContext())
+	s.t.Cleanup(end)
+	late := time.AfterFunc(timeout, end)
+	defer late.Stop()
+	s.must(chromedp.Do(ctx, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(server.URL), chromedp.WaitReady("#main")))
+	_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}, {Name: "prefers-reduced-motion", Value: "reduce"}},
+	})
+	s.must(err)
+	proctest.Until(s.t, "the overview", func() error {
+		shown, err := chromedp.Run(ctx, chromedp.Evaluate[health.Cause](firstCause))
+		if err != nil {
+			return err
+		}
+		shown.Kind = i.kind // the page does not show it
+		if complaint := i.says(shown); complaint != "" {
+			return errors.New(complaint)
+		}
+		return nil
+	})
+}
+
+// firstCause is an expression for the first cause on a page.
+const firstCause = `(() => {
+	const first = document.querySelector("#causes .verdict")
+	if (!first) return {title: "no cause: " + document.getElementById("main").innerText}
+	return {
+		severity: first.className.match(/severity-(\w+)/)[1],
+		title: first.querySelector("p > a").innerText,
+		evidence: [...first.querySelectorAll(".evidence li a")].map((a) => ({text: a.innerText})),
+	}
+})()`
+
+func noChromium(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CI_REQUIRE_CHROMIUM") == "1" {
+		t.Fatal("chromium is missing, and CI_REQUIRE_CHROMIUM=1")
+	}
+	t.Skip("chromium is missing: install it, or name it in CHROMIUM")
+}
