@@ -129,7 +129,7 @@ func (h Histogram) Buckets() iter.Seq2[time.Duration, int64] {
 type TypeStats struct {
 	Queue string // name of the queue
 	// Type is the type of the tasks. It is empty for all types together that are not counted by
-	// themselves: beyond the 200 types that a server counts of a queue at a time, those with a type
+	// themselves: beyond the 100 types that a server counts of a queue at a time, those with a type
 	// of more than 256 bytes, and tasks that cannot be decoded.
 	Type string
 	AttemptStats

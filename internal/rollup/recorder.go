@@ -8,7 +8,7 @@ import (
 
 // The limits of what a Recorder counts by itself, of a queue between two flushes.
 const (
-	MaxTypes    = 200
+	MaxTypes    = 100
 	MaxKinds    = 100 // pairs of a kind of error and a type
 	maxTypeName = 256 // bytes
 )

@@ -15,8 +15,8 @@ const (
 // The limits of the fields of their hashes. Beyond these, statistics count as those of other types
 // or kinds.
 const (
-	MaxStatsMinutes = 12_100 // 200 types and those of all in every minute
-	MaxStatsHours   = 5000
+	MaxStatsMinutes = 6100 // 100 types and those of all in every minute
+	MaxStatsHours   = 2500
 )
 
 // StatsMinutes is the HASH of the statistics of each minute of the UTC hour of t, by StatsField. An

@@ -33,7 +33,8 @@
 --
 -- The values of statistics are tokens, name=number, separated by spaces or semicolons. Those of a
 -- name are added, or, if it is in upper case, the largest counts. A text of a few calls is only
--- joined: to add up its tokens costs ten times as much.
+-- joined: to add up its tokens costs ten times as much. That of a period that is over is added up,
+-- because it is kept for days.
 --
 -- Each call that has been executed leaves its number, in the hash of its hour, so that a repeated
 -- one does nothing. That is the first write: at maxmemory, the whole call is refused.
@@ -89,14 +90,14 @@ local function room(key, field, other)
   return field, old
 end
 
--- add(key, field, other, text) adds tokens.
-local function add(key, field, other, text)
+-- add(key, field, other, text, over) adds tokens. over is whether few more will come.
+local function add(key, field, other, text, over)
   local old
   field, old = room(key, field, other)
   if old then
     text = old .. ";" .. text
     local _, joined = string.gsub(text, ";", ";")
-    if joined >= 4 then
+    if over or joined >= 4 then
       text = sum(text)
     end
   end
@@ -138,14 +139,16 @@ if text then
   add(stats[1], at, at, text)
   add(stats[2], ARGV[3], ARGV[3], text)
 end
+local current = { math.floor(now / 60) % 60, math.floor(now / 3600) % 24 }
 local a = 11
 while ARGV[a] do
   local of, name, value = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3]
   for i, time in ipairs({ ARGV[a], ARGV[3] }) do
+    local over = tonumber(time) ~= current[i]
     if of == "queue" then
-      add(stats[i], time, time, value)
+      add(stats[i], time, time, value, over)
     elseif of == "type" then
-      add(stats[i], time .. ":" .. name, time .. ":", value)
+      add(stats[i], time .. ":" .. name, time .. ":", value, over)
     elseif of == "error" then
       redis.pcall("HINCRBY", errors[i], (room(errors[i], time .. ":" .. name, time .. "::")), value)
     else
