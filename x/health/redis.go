@@ -1,10 +1,9 @@
 package health
 
 import (
-	"math"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/asynq-go/asynq/x/internal/redisinfo"
 )
 
 // Node is the state of one Redis server, as far as rules depend on it. Fields that are not
@@ -30,47 +29,16 @@ type Node struct {
 // ParseNode returns the state of a Redis server from its reply to INFO. Numbers that are missing or
 // invalid are zero.
 func ParseNode(addr, info string) Node {
-	fields := make(map[string]string)
-	for line := range strings.Lines(info) {
-		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok && !strings.HasPrefix(name, "#") {
-			fields[name] = value
-		}
-	}
-	integer := func(name string) int64 {
-		n, err := strconv.ParseInt(fields[name], 10, 64)
-		if err != nil {
-			return 0
-		}
-		return n
-	}
+	f := redisinfo.Parse(info)
 	n := Node{
-		Addr: addr, Version: fields["redis_version"],
-		Memory: integer("used_memory"), MaxMemory: integer("maxmemory"), MaxMemoryPolicy: fields["maxmemory_policy"],
-		EvictedKeys: integer("evicted_keys"), AppendOnly: integer("aof_enabled") == 1,
-		Replicas: int(integer("connected_slaves")), Unsaved: integer("rdb_changes_since_last_save"),
+		Addr: addr, Version: f["redis_version"],
+		Memory: f.Int("used_memory"), MaxMemory: f.Int("maxmemory"), MaxMemoryPolicy: f["maxmemory_policy"],
+		EvictedKeys: f.Int("evicted_keys"), AppendOnly: f.Int("aof_enabled") == 1,
+		Replicas: int(f.Int("connected_slaves")), Unsaved: f.Int("rdb_changes_since_last_save"),
+		Fragmentation: f.Fragmentation(), SaveFailed: f.SaveFailed(),
 	}
-	if at := integer("rdb_last_save_time"); at > 0 {
+	if at := f.Int("rdb_last_save_time"); at > 0 {
 		n.SavedAt = time.Unix(at, 0)
 	}
-	if ratio, err := strconv.ParseFloat(fields["mem_fragmentation_ratio"], 64); err == nil && ratio > 0 && !math.IsInf(ratio, 0) {
-		n.Fragmentation = ratio - 1
-	}
-	for _, name := range []string{"rdb_last_bgsave_status", "aof_last_write_status"} {
-		if status, ok := fields[name]; ok && status != "ok" {
-			n.SaveFailed = true
-		}
-	}
 	return n
-}
-
-// evicting returns what a policy may evict: 0 nothing, 1 some keys, 2 any key.
-func evicting(policy string) int {
-	switch {
-	case policy == "", policy == "noeviction":
-		return 0
-	case strings.HasPrefix(policy, "volatile-"):
-		return 1
-	default:
-		return 2
-	}
 }

@@ -3,6 +3,8 @@ package health
 import (
 	"fmt"
 	"time"
+
+	"github.com/asynq-go/asynq/x/internal/redisinfo"
 )
 
 // redis finds problems of Redis, node by node: a full shard stops its queues.
@@ -55,12 +57,12 @@ func (d *diagnosis) node(name, subject string, n Node) {
 		}
 	}
 	const policyHint = "Set maxmemory-policy to noeviction: a full Redis then rejects new tasks and loses none."
-	switch evicts := evicting(n.MaxMemoryPolicy); {
-	case evicts == 0:
+	switch evicts := redisinfo.Evicts(n.MaxMemoryPolicy); {
+	case evicts == redisinfo.EvictsNothing:
 	case n.MaxMemory == 0:
 		add("redis-policy", Notice,
 			fmt.Sprintf("%s has the eviction policy %s: it would evict keys if maxmemory were set", name, n.MaxMemoryPolicy), policyHint)
-	case evicts == 1:
+	case evicts == redisinfo.EvictsSome:
 		add("redis-policy", Warning,
 			fmt.Sprintf("%s has the eviction policy %s: when it is full, it evicts uniqueness locks and server records", name, n.MaxMemoryPolicy), policyHint)
 	default:

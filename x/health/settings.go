@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -15,120 +16,121 @@ import (
 // fields have the names of their tags, and durations are texts such as "90s".
 type Settings struct {
 	// Age of the oldest pending task. The defaults are 1, 5 and 30 minutes.
-	WaitNotice  time.Duration `json:"wait_notice"`
-	WaitWarning time.Duration `json:"wait_warning"`
-	WaitTrouble time.Duration `json:"wait_trouble"`
+	WaitNotice  time.Duration `json:"wait_notice" default:"1m"`
+	WaitWarning time.Duration `json:"wait_warning" default:"5m"`
+	WaitTrouble time.Duration `json:"wait_trouble" default:"30m"`
 
 	// How long scheduled and retry tasks have been due while no server moves them to pending.
 	// Servers need up to a few seconds. The defaults are 30 seconds and 5 minutes.
-	OverdueWarning time.Duration `json:"overdue_warning"`
-	OverdueTrouble time.Duration `json:"overdue_trouble"`
+	OverdueWarning time.Duration `json:"overdue_warning" default:"30s"`
+	OverdueTrouble time.Duration `json:"overdue_trouble" default:"5m"`
 
 	// How long ago the lease of an active task expired while no server recovers the task. Servers
 	// need up to ten seconds. The defaults are 15 seconds and 2 minutes.
-	OrphanWarning time.Duration `json:"orphan_warning"`
-	OrphanTrouble time.Duration `json:"orphan_trouble"`
+	OrphanWarning time.Duration `json:"orphan_warning" default:"15s"`
+	OrphanTrouble time.Duration `json:"orphan_trouble" default:"2m"`
 
 	// Trend is the time over which a Monitor measures growth and failures, from 2 minutes to 1
 	// hour. The default is 5 minutes.
-	Trend time.Duration `json:"trend"`
+	Trend time.Duration `json:"trend" default:"5m"`
 
 	// A backlog grows if it gained this many tasks within Trend, and this share of its size. The
 	// defaults are 100 and 0.1.
-	GrowthTasks int     `json:"growth_tasks"`
-	GrowthShare float64 `json:"growth_share"`
+	GrowthTasks int     `json:"growth_tasks" default:"100"`
+	GrowthShare float64 `json:"growth_share" default:"0.1"`
 
 	// DrainNotice is how long a shrinking backlog may take. The default is 1 hour.
-	DrainNotice time.Duration `json:"drain_notice"`
+	DrainNotice time.Duration `json:"drain_notice" default:"1h"`
 
 	// Share of failed attempts within Trend, and how many attempts it takes at least. The defaults
 	// are 0.2, 0.9 and 10.
-	FailingWarning  float64 `json:"failing_warning"`
-	FailingTrouble  float64 `json:"failing_trouble"`
-	FailingAttempts int     `json:"failing_attempts"`
+	FailingWarning  float64 `json:"failing_warning" default:"0.2"`
+	FailingTrouble  float64 `json:"failing_trouble" default:"0.9"`
+	FailingAttempts int     `json:"failing_attempts" default:"10"`
 
 	// PoisonAttempts is how many attempts of a task crash its server, or panic, before the task
 	// counts as poison. The default is 2.
-	PoisonAttempts int `json:"poison_attempts"`
+	PoisonAttempts int `json:"poison_attempts" default:"2"`
 
 	// ArchivingTasks is the number of tasks archived within Trend. The default is 100.
-	ArchivingTasks int `json:"archiving_tasks"`
+	ArchivingTasks int `json:"archiving_tasks" default:"100"`
 
 	// ArchiveNotice is the used share of the limit of an archive. The default is 0.9.
-	ArchiveNotice float64 `json:"archive_notice"`
+	ArchiveNotice float64 `json:"archive_notice" default:"0.9"`
 
 	// SaturatedNotice is how long all slots of a queue with pending tasks have been busy. The
 	// default is 3 minutes.
-	SaturatedNotice time.Duration `json:"saturated_notice"`
+	SaturatedNotice time.Duration `json:"saturated_notice" default:"3m"`
 
 	// HogShare is the share of busy slots from which on a type holds most of them. The default is
 	// 0.4.
-	HogShare float64 `json:"hog_share"`
+	HogShare float64 `json:"hog_share" default:"0.4"`
 
 	// SlowFactor is by how much the 95th percentile of the durations of a type has risen. The
 	// default is 3.
-	SlowFactor float64 `json:"slow_factor"`
+	SlowFactor float64 `json:"slow_factor" default:"3"`
 
 	// CrashReported is how long a crashed server is reported. The default is 10 minutes.
-	CrashReported time.Duration `json:"crash_reported"`
+	CrashReported time.Duration `json:"crash_reported" default:"10m"`
 
 	// OverrunWarning is how long a handler has run past its deadline. The default is 1 minute.
-	OverrunWarning time.Duration `json:"overrun_warning"`
+	OverrunWarning time.Duration `json:"overrun_warning" default:"1m"`
 
 	// MissedWarning is how long a periodic task has been due. The default is 1 minute.
-	MissedWarning time.Duration `json:"missed_warning"`
+	MissedWarning time.Duration `json:"missed_warning" default:"1m"`
 
 	// NoSchedulerReported is how long a missing scheduler is reported. The default is 24 hours.
-	NoSchedulerReported time.Duration `json:"no_scheduler_reported"`
+	NoSchedulerReported time.Duration `json:"no_scheduler_reported" default:"24h"`
 
 	// Difference between the clock of a process and that of Redis. The defaults are 5 and 30
 	// seconds.
-	ClockNotice  time.Duration `json:"clock_notice"`
-	ClockWarning time.Duration `json:"clock_warning"`
+	ClockNotice  time.Duration `json:"clock_notice" default:"5s"`
+	ClockWarning time.Duration `json:"clock_warning" default:"30s"`
 
 	// Used share of maxmemory. The defaults are 0.8 and 0.95.
-	MemoryWarning float64 `json:"memory_warning"`
-	MemoryTrouble float64 `json:"memory_trouble"`
+	MemoryWarning float64 `json:"memory_warning" default:"0.8"`
+	MemoryTrouble float64 `json:"memory_trouble" default:"0.95"`
 
 	// UnsavedWarning is how long changes may stay unsaved on a Redis without a replica. The default
 	// is 10 minutes; fewer than 100 changes are reported after 65 minutes at the earliest, because
 	// Redis saves them every hour by default.
-	UnsavedWarning time.Duration `json:"unsaved_warning"`
+	UnsavedWarning time.Duration `json:"unsaved_warning" default:"10m"`
 
 	// Fragmentation is the memory that Redis occupies beyond what it uses, as a share of that, if
 	// it uses FragmentationBytes or more. The defaults are 0.5 and 100 MiB.
-	Fragmentation      float64 `json:"fragmentation"`
-	FragmentationBytes int     `json:"fragmentation_bytes"`
+	Fragmentation      float64 `json:"fragmentation" default:"0.5"`
+	FragmentationBytes int     `json:"fragmentation_bytes" default:"104857600"`
 }
 
 // DefaultSettings returns the defaults.
-func DefaultSettings() Settings {
-	return Settings{
-		WaitNotice: time.Minute, WaitWarning: 5 * time.Minute, WaitTrouble: 30 * time.Minute,
-		OverdueWarning: 30 * time.Second, OverdueTrouble: 5 * time.Minute,
-		OrphanWarning: 15 * time.Second, OrphanTrouble: 2 * time.Minute,
-		Trend: 5 * time.Minute, GrowthTasks: 100, GrowthShare: 0.1, DrainNotice: time.Hour,
-		FailingWarning: 0.2, FailingTrouble: 0.9, FailingAttempts: 10, PoisonAttempts: 2,
-		ArchivingTasks: 100, ArchiveNotice: 0.9,
-		SaturatedNotice: 3 * time.Minute, HogShare: 0.4, SlowFactor: 3,
-		CrashReported: 10 * time.Minute, OverrunWarning: time.Minute,
-		MissedWarning: time.Minute, NoSchedulerReported: 24 * time.Hour,
-		ClockNotice: 5 * time.Second, ClockWarning: 30 * time.Second,
-		MemoryWarning: 0.8, MemoryTrouble: 0.95, UnsavedWarning: 10 * time.Minute,
-		Fragmentation: 0.5, FragmentationBytes: 100 << 20,
-	}
-}
+func DefaultSettings() Settings { return Settings{}.withDefaults() }
 
 // withDefaults returns the settings with the defaults of fields that are zero.
 func (s Settings) withDefaults() Settings {
-	filled, defaults := reflect.ValueOf(&s).Elem(), reflect.ValueOf(DefaultSettings())
-	for n := range filled.NumField() {
-		if filled.Field(n).IsZero() {
-			filled.Field(n).Set(defaults.Field(n))
+	v := reflect.ValueOf(&s).Elem()
+	for n := range v.NumField() {
+		if f := v.Field(n); f.IsZero() {
+			f.Set(defaults[n])
 		}
 	}
 	return s
 }
+
+// defaults are the values of the tags of the fields.
+var defaults = func() (all []reflect.Value) {
+	settings := reflect.TypeFor[Settings]()
+	for n := range settings.NumField() {
+		value, text := reflect.New(settings.Field(n).Type).Elem(), settings.Field(n).Tag.Get("default")
+		if settings.Field(n).Type == reflect.TypeFor[time.Duration]() {
+			text = strconv.Quote(text)
+		}
+		if err := setField(value, json.RawMessage(text)); err != nil {
+			panic(err)
+		}
+		all = append(all, value)
+	}
+	return all
+}()
 
 // Bounds of Trend.
 const (

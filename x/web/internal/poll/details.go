@@ -13,6 +13,8 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/show"
+
+	"github.com/asynq-go/asynq/x/internal/redisinfo"
 )
 
 // Details are the data of the Redis page that is not in a snapshot.
@@ -210,7 +212,7 @@ func askNode(ctx context.Context, addr string, c node) NodeDetails {
 
 func sections(text string) []Section {
 	var all []Section
-	for name, f := range infoFields(text) {
+	for name, f := range redisinfo.Lines(text) {
 		if len(all) == 0 || all[len(all)-1].Name != name {
 			all = append(all, Section{Name: name})
 		}
@@ -229,13 +231,13 @@ func keyspaces(fields []Field) []Keyspace {
 		if !ok || err != nil {
 			continue
 		}
-		values := make(info)
+		values := make(redisinfo.Fields)
 		for pair := range strings.SplitSeq(f.Value, ",") {
 			name, value, _ := strings.Cut(pair, "=")
 			values[name] = value
 		}
-		ttl := min(max(values.int("avg_ttl"), 0), int64(maxDrain/time.Millisecond))
-		all = append(all, Keyspace{DB: n, Keys: values.int("keys"), Expires: values.int("expires"), AvgTTL: time.Duration(ttl) * time.Millisecond})
+		ttl := min(max(values.Int("avg_ttl"), 0), int64(maxDrain/time.Millisecond))
+		all = append(all, Keyspace{DB: n, Keys: values.Int("keys"), Expires: values.Int("expires"), AvgTTL: time.Duration(ttl) * time.Millisecond})
 	}
 	return all
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/asynq-go/asynq/x/internal/redisinfo"
 )
 
 const (
@@ -53,7 +55,7 @@ func newClients(text string) *Clients {
 		if line == "" {
 			continue
 		}
-		fields := make(info)
+		fields := make(redisinfo.Fields)
 		for pair := range strings.SplitSeq(line, " ") {
 			if name, value, ok := strings.Cut(pair, "="); ok {
 				fields[name] = value
@@ -66,8 +68,8 @@ func newClients(text string) *Clients {
 		if strings.Contains(fields["flags"], "b") {
 			c.Blocked++
 		}
-		c.OutputMax = max(c.OutputMax, fields.int("omem"))
-		age := fields.seconds("age")
+		c.OutputMax = max(c.OutputMax, fields.Int("omem"))
+		age := fields.Seconds("age")
 		c.Oldest = max(c.Oldest, age)
 		for i, a := range ages {
 			if a.end == 0 || age < a.end {
