@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/health"
 )
 
 // CollectorOptions configures a Collector. Zero values stand for defaults.
@@ -25,6 +26,20 @@ type CollectorOptions struct {
 	// asynq_queue_memory_usage_approx_bytes is estimated at each scrape, at most 100. The default
 	// is 3. If negative, the metric is left out.
 	MemorySamples int
+
+	// TaskTypes is the number of task types, of all queues together, whose attempts have series of
+	// their own: asynq_stats_attempts_total and others, from the statistics that servers store in
+	// Redis (see asynq.Inspector.TypeStats). They are for fleets whose workers are not scraped. All
+	// other types of a queue share the type "other". The default is 0: the metrics are left out.
+	TaskTypes int
+
+	// ErrorKinds is the number of kinds of errors, of all queues together, with a series of
+	// asynq_stats_errors_total of their own. All others of a queue share the kind "other". The
+	// default is 0: the metric is left out.
+	ErrorKinds int
+
+	// Health enables asynq_health_causes, with these thresholds. If nil, the metric is left out.
+	Health *health.Settings
 
 	// Log receives a record when a scrape finds that Redis has become unavailable, and one when it
 	// is available again. If nil, nothing is logged.
@@ -42,6 +57,8 @@ type Collector struct {
 	timeout   time.Duration
 	memory    bool
 	log       *slog.Logger
+	stats     *statsReader  // nil without statistics
+	health    *healthReader // nil without causes
 
 	mu     sync.Mutex
 	failed map[string]time.Time // queue → time of its last failed scrape
@@ -58,7 +75,7 @@ func NewCollector(inspector *asynq.Inspector, opts CollectorOptions) *Collector 
 	if opts.MemorySamples == 0 {
 		opts.MemorySamples = defaultMemorySamples
 	}
-	return &Collector{
+	c := &Collector{
 		inspector: inspector.WithMemorySamples(opts.MemorySamples),
 		timeout:   opts.Timeout,
 		memory:    opts.MemorySamples > 0,
@@ -66,6 +83,13 @@ func NewCollector(inspector *asynq.Inspector, opts CollectorOptions) *Collector 
 		failed:    make(map[string]time.Time),
 		parts:     make(map[string]time.Time),
 	}
+	if opts.TaskTypes > 0 || opts.ErrorKinds > 0 {
+		c.stats = newStatsReader(opts.TaskTypes, opts.ErrorKinds)
+	}
+	if opts.Health != nil {
+		c.health = newHealthReader(*opts.Health)
+	}
+	return c
 }
 
 // NewQueueMetricsCollector returns NewCollector(inspector, CollectorOptions{}). Programs written
@@ -93,6 +117,18 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	wg.Go(func() { c.collectQueues(ctx, ch) })
 	wg.Go(func() { c.collectServers(ctx, ch) })
 	wg.Go(func() { c.collectSchedulers(ctx, ch) })
+	if c.stats != nil {
+		wg.Go(func() {
+			began := time.Now()
+			c.part(ch, "statistics", began, c.stats.collect(ctx, c.inspector, ch))
+		})
+	}
+	if c.health != nil {
+		wg.Go(func() {
+			began := time.Now()
+			c.part(ch, "health", began, c.health.collect(ctx, c.inspector, ch))
+		})
+	}
 	wg.Wait()
 }
 

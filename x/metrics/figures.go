@@ -75,4 +75,5 @@ var (
 var otherDescs = []*prometheus.Desc{
 	tasksEnqueued, queueTasks, queueServers, queueSlotsBusy, queueLongestRun, serverCount, slotCount, slotsBusy, schedulerEntries, schedulerLag,
 	queueSuccess, queueDuration, queueLastError, partSuccess, partDuration, partLastError,
+	statsAttempts, statsDuration, statsWaiting, statsErrors, healthCauses,
 }

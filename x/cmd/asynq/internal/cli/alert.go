@@ -145,15 +145,15 @@ func checkSink(flag, to string) error {
 	return nil
 }
 
-// run sends alerts until stop is called. The notifier may be nil.
-func (c *alertFlags) run(ctx context.Context, n *alert.Notifier, i *asynq.Inspector, log *slog.Logger) (stop func()) {
+// run sends alerts about problems beyond the thresholds until stop is called. The notifier may be nil.
+func (c *alertFlags) run(ctx context.Context, n *alert.Notifier, i *asynq.Inspector, s health.Settings, log *slog.Logger) (stop func()) {
 	if n == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := n.Run(ctx, i, health.DefaultSettings(), c.each); err != nil && !errors.Is(err, context.Canceled) {
+		if err := n.Run(ctx, i, s, c.each); err != nil && !errors.Is(err, context.Canceled) {
 			log.Error("alerts stopped", "error", err)
 		}
 	})

@@ -26,6 +26,8 @@ func newExporter(a *app) *cobra.Command {
 	var opts metrics.ServeOptions
 	var collect metrics.CollectorOptions
 	var alerts alertFlags
+	var thresholds healthFlags
+	var health bool
 	var port, samples int
 	cmd := &cobra.Command{
 		Use:   "exporter",
@@ -33,6 +35,9 @@ func newExporter(a *app) *cobra.Command {
 		Long: `exporter serves metrics of all queues, servers and schedulers under /metrics, in the Prometheus formats,
 until it receives SIGINT or SIGTERM. /healthz returns 200 while Redis is reachable, and otherwise 503.
 docs/METRICS.md describes the metrics.
+
+With --task-types, it serves attempts by outcome, durations, and waiting times of each task type, as the
+servers have stored them in Redis. With --health, it serves the problems that asynq status finds.
 
 Each request to /metrics reads Redis. Its cost does not depend on the number of tasks. The exporter logs
 once when Redis becomes unavailable, and once when it is available again.
@@ -55,8 +60,18 @@ servers and Redis. docs/ALERTS.md describes them.`,
 			if collect.MemorySamples = samples; samples == 0 {
 				collect.MemorySamples = -1 // 0 selects the default of the collector
 			}
+			if collect.TaskTypes < 0 || collect.ErrorKinds < 0 {
+				return usage("--task-types and --error-kinds must not be negative")
+			}
 			if collect.Timeout <= 0 {
 				return usage("--scrape-timeout must be greater than 0")
+			}
+			settings, err := thresholds.settings()
+			if err != nil {
+				return err
+			}
+			if health {
+				collect.Health = &settings
 			}
 			inspector, err := a.inspector(cmd)
 			if err != nil {
@@ -83,7 +98,7 @@ servers and Redis. docs/ALERTS.md describes them.`,
 				}
 				a.printErrf("asynq: serving metrics at %s://%s/metrics", scheme, addr)
 			}
-			defer alerts.run(cmd.Context(), notifier, inspector, opts.Log)()
+			defer alerts.run(cmd.Context(), notifier, inspector, settings, opts.Log)()
 			return metrics.Serve(cmd.Context(), metrics.Handler(inspector, registry), opts)
 		},
 	}
@@ -96,6 +111,10 @@ servers and Redis. docs/ALERTS.md describes them.`,
 	f.StringVar(&opts.ClientCAFile, "listen-client-ca", "", "PEM file of the CA certificates that client certificates are verified against")
 	f.DurationVar(&collect.Timeout, "scrape-timeout", 5*time.Second, "timeout of Redis per scrape; use less than the scrape timeout of Prometheus")
 	f.IntVar(&samples, "memory-samples", 3, "number of tasks per state sampled to estimate the memory of a queue, at most 100; 0 omits the metric")
+	f.IntVar(&collect.TaskTypes, "task-types", 0, "number of task types with metrics of their attempts from the statistics in Redis, for fleets whose workers are not scraped; 0 omits these metrics")
+	f.IntVar(&collect.ErrorKinds, "error-kinds", 0, "number of kinds of errors with a metric from the statistics in Redis; 0 omits it")
+	f.BoolVar(&health, "health", false, "serve asynq_health_causes, the number of problems by kind and severity")
+	thresholds.add(f, "health-settings")
 	alerts.add(f)
 	for _, flag := range redisFlags {
 		f.String(flag.name, "", "the same as --"+flag.of)

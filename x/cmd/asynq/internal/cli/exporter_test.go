@@ -82,6 +82,14 @@ func TestExporter(t *testing.T) {
 		t.Errorf("--memory-samples 0 samples memory:\n%s", body)
 	}
 	_, _ = stop()
+	url, stop = w.export("--uri", redisAddr, "--task-types", "10", "--health", "--threshold", "wait_notice=2m")
+	_, body := fetch(t, url)
+	for _, want := range []string{`asynq_scrape_success{part="statistics"} 1`, `asynq_health_causes{kind="no-server",muted="false",severity="trouble"} 1`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s in\n%s", want, body)
+		}
+	}
+	_, _ = stop()
 }
 
 // The exporter logs once that Redis is unavailable, and once that it is available again.
@@ -131,6 +139,11 @@ func TestExporterRejectsFlags(t *testing.T) {
 		"--redis-addr a --uri b":            {ExitUsage, "use only one"},
 		"--redis-db x":                      {ExitUsage, "--redis-db: \"x\" is not an integer"},
 		"--scrape-timeout 0s":               {ExitUsage, "greater than 0"},
+		"--task-types -1":                   {ExitUsage, "must not be negative"},
+		"--threshold wait_notice":           {ExitUsage, "does not have the form NAME=VALUE"},
+		"--threshold wait_notice=soon":      {ExitUsage, `wait_notice: "soon" is not a duration`},
+		"--threshold hog_share=2":           {ExitUsage, "hog_share must not be above 1"},
+		"--threshold x=2":                   {ExitUsage, `unknown setting "x"`},
 		"too many":                          {ExitUsage, "unexpected argument"},
 		"--listen-client-ca none":           {ExitFailed, "need TLS"},
 		"--listen-cert none":                {ExitFailed, "no such file"},

@@ -27,6 +27,7 @@ const (
 const statusTimeout = 20 * time.Second
 
 func newStatus(a *app) *cobra.Command {
+	var settings healthFlags
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the causes of problems, most severe first",
@@ -38,46 +39,19 @@ One check sees one moment. With --watch, status also finds what grows over time,
 Exit codes: 0 no problems, or notices only; 1 a warning; 2 trouble: tasks are not processed;
 3 unknown: Redis is unreachable, or an error. Muted causes do not count.`,
 		Example: "  asynq status\n" +
-			"  asynq status -o json --settings health.json\n" +
+			"  asynq status -o json --settings health.json --threshold wait_warning=10m\n" +
 			"  asynq status mute paused:mail --for 1h --note migration",
 		Args: onlySubcommands,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd, &settings) },
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.String("settings", "", "JSON file with thresholds (docs/HEALTH.md)")
-	f.Duration("wait-notice", 0, "age of the oldest pending task for a notice (default 1m)")
-	f.Duration("wait-warning", 0, "age of the oldest pending task for a warning (default 5m)")
-	f.Duration("wait-trouble", 0, "age of the oldest pending task for trouble (default 30m)")
-	f.Float64("failing-warning", 0, "share of failed attempts for a warning (default 0.2)")
-	f.Float64("failing-trouble", 0, "share of failed attempts for trouble (default 0.9)")
+	settings.add(f, "settings")
 	f.Bool("muted", false, "also show muted causes")
 	addOutput(cmd)
 	addWatch(cmd)
 	cmd.AddCommand(newStatusMute(a), newStatusUnmute(a))
 	return cmd
-}
-
-// statusSettings returns the settings of the file and the flags.
-func statusSettings(cmd *cobra.Command) (health.Settings, error) {
-	file, _ := cmd.Flags().GetString("settings")
-	s, err := readSettings(file)
-	if err != nil {
-		return s, err
-	}
-	for name, field := range map[string]*time.Duration{
-		"wait-notice": &s.WaitNotice, "wait-warning": &s.WaitWarning, "wait-trouble": &s.WaitTrouble,
-	} {
-		if cmd.Flags().Changed(name) {
-			*field, _ = cmd.Flags().GetDuration(name)
-		}
-	}
-	for name, field := range map[string]*float64{"failing-warning": &s.FailingWarning, "failing-trouble": &s.FailingTrouble} {
-		if cmd.Flags().Changed(name) {
-			*field, _ = cmd.Flags().GetFloat64(name)
-		}
-	}
-	return s, s.Validate()
 }
 
 // statusRow is a report in machine-readable output.
@@ -97,9 +71,9 @@ func newStatusRow(r *health.Report) *statusRow {
 	return row
 }
 
-func (a *app) status(cmd *cobra.Command) error {
+func (a *app) status(cmd *cobra.Command, flags *healthFlags) error {
 	unknown := func(err error) error { return exitError{err, exitUnknown} }
-	settings, err := statusSettings(cmd)
+	settings, err := flags.settings()
 	if err != nil {
 		return unknown(err)
 	}

@@ -77,10 +77,10 @@ func TestStatusSettings(t *testing.T) {
 		}
 	}
 	write(`{"wait_notice": "2m"}`)
-	if r := w.run("status", "--settings", file, "--wait-warning", "3m"); r.code != ExitDone {
+	if r := w.run("status", "--settings", file, "--threshold", "wait_warning=3m"); r.code != ExitDone {
 		t.Errorf("%+v", r)
 	}
-	if r := w.run("status", "--settings", file, "--wait-warning", "1m"); r.code != exitUnknown || !strings.Contains(r.err, "wait_notice must not be above wait_warning") {
+	if r := w.run("status", "--settings", file, "--threshold", "wait-warning=1m"); r.code != exitUnknown || !strings.Contains(r.err, "wait_notice must not be above wait_warning") {
 		t.Errorf("%+v", r)
 	}
 	if r := w.run("status", "--settings", file+"x"); r.code != exitUnknown {

@@ -29,7 +29,7 @@ type webFlags struct {
 	users   []string
 	file    string
 	metrics bool
-	health  string // file with settings
+	health  healthFlags
 
 	openid    openidFlags
 	alerts    alertFlags
@@ -88,7 +88,7 @@ servers and Redis. docs/ALERTS.md describes them.
 	f.StringVar(&w.site.CertFile, "listen-cert", "", "PEM file of the server certificate; enables TLS. It and the key are read again after they changed")
 	f.StringVar(&w.site.KeyFile, "listen-key", "", "PEM file of the certificate's key")
 	f.DurationVar(&w.ui.PollInterval, "poll-interval", 2*time.Second, "how often Redis is read while a page is open")
-	f.StringVar(&w.health, "health-settings", "", "JSON file with the thresholds of problems (docs/HEALTH.md)")
+	w.health.add(f, "health-settings")
 	f.BoolVar(&w.metrics, "enable-metrics-exporter", false, "serve Prometheus metrics under /metrics to users who may view (see docs/METRICS.md)")
 	f.StringVar(&w.ui.PrometheusAddress, "prometheus-addr", "", "URL of a Prometheus that scrapes these metrics")
 	w.alerts.add(f)
@@ -141,7 +141,7 @@ func (a *app) web(cmd *cobra.Command, w *webFlags) error {
 	}
 	w.ui.Logger = slog.New(slog.NewTextHandler(a.Err, nil))
 	w.formatters()
-	if w.ui.Health, err = readSettings(w.health); err != nil {
+	if w.ui.Health, err = w.health.settings(); err != nil {
 		return err
 	}
 	inspector, err := a.inspector(cmd)
@@ -172,7 +172,7 @@ func (a *app) web(cmd *cobra.Command, w *webFlags) error {
 		return err
 	}
 	ui := web.New(w.ui)
-	defer w.alerts.run(cmd.Context(), notifier, inspector, w.ui.Logger)()
+	defer w.alerts.run(cmd.Context(), notifier, inspector, w.ui.Health, w.ui.Logger)()
 	switch path := ui.SignInPath(); {
 	case path == "":
 		a.printErrf("asynq: the web UI is at %s", s.URL())

@@ -78,7 +78,7 @@ func (a *app) setWebEnv(cmd *cobra.Command) error {
 			return
 		}
 		values := []string{text}
-		if flag.Name == "user" || flag.Name == "oidc-role" {
+		if flag.Name == "user" || flag.Name == "oidc-role" || flag.Name == "threshold" {
 			values = strings.Split(strings.TrimSpace(text), "\n")
 		}
 		for _, value := range values {
