@@ -10,6 +10,7 @@ import (
 )
 
 func newDash(a *app) *cobra.Command {
+	var settings healthFlags
 	cmd := &cobra.Command{
 		Use:   "dash",
 		Short: "Watch and manage queues and tasks in a terminal dashboard",
@@ -18,15 +19,15 @@ them. The first page shows the causes of problems, as asynq status does. Press ?
 context disable all changes. In a protected context, each confirmation requires the context's name,
 unless --context-confirm contains it.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.dash(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.dash(cmd, &settings) },
 	}
 	cmd.Flags().Duration("refresh", 8*time.Second, "refresh interval, at least "+dash.MinRefresh.String())
 	cmd.Flags().Bool("read-only", false, "hide and disable all changes")
-	cmd.Flags().String("settings", "", "JSON file with the thresholds of problems (docs/HEALTH.md)")
+	settings.add(cmd.Flags(), "settings")
 	return cmd
 }
 
-func (a *app) dash(cmd *cobra.Command) error {
+func (a *app) dash(cmd *cobra.Command, flags *healthFlags) error {
 	refresh, _ := cmd.Flags().GetDuration("refresh")
 	if refresh < dash.MinRefresh {
 		return usage("--refresh must be at least %v", dash.MinRefresh)
@@ -34,8 +35,7 @@ func (a *app) dash(cmd *cobra.Command) error {
 	if !a.InIsTerminal || !a.OutIsTerminal {
 		return usage("dash requires a terminal: in scripts, use asynq stats -o json or asynq queue ls -o json")
 	}
-	file, _ := cmd.Flags().GetString("settings")
-	settings, err := readSettings(file)
+	settings, err := flags.settings()
 	if err != nil {
 		return err
 	}
