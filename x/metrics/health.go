@@ -38,7 +38,7 @@ func (r *healthReader) collect(ctx context.Context, i *asynq.Inspector, ch chan<
 	}
 	in := health.Collect(ctx, i, r.settings)
 	if ctx.Err() != nil && in.Err == nil {
-		return ctx.Err() // what is missing would look as if it were gone
+		return ctx.Err() // the causes that were not read would look resolved
 	}
 	report := r.monitor.Check(in)
 	type group struct {

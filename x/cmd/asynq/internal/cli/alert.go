@@ -145,7 +145,8 @@ func checkSink(flag, to string) error {
 	return nil
 }
 
-// run sends alerts about problems beyond the thresholds until stop is called. The notifier may be nil.
+// run sends alerts about problems, by the thresholds of s, until stop is called. The notifier may
+// be nil.
 func (c *alertFlags) run(ctx context.Context, n *alert.Notifier, i *asynq.Inspector, s health.Settings, log *slog.Logger) (stop func()) {
 	if n == nil {
 		return func() {}
