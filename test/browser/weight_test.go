@@ -74,7 +74,7 @@ func TestPageWeight(t *testing.T) {
 	paths := []string{"/"}
 	if *weights {
 		queues, servers, tasks, updates = 200, 50, 5000, 8
-		paths = []string{"/", "/queues", "/queue?queue=q001", "/tasks?queue=q001&state=pending", "/tasks?queue=work&state=active",
+		paths = []string{"/", "/queues", "/?span=1h", "/queue?queue=q001", "/queue?queue=work&span=1h", "/queue?queue=work&span=48h", "/tasks?queue=q001&state=pending", "/tasks?queue=work&state=active",
 			"/errors", "/types", "/groups", "/servers", "/schedulers", "/redis", "/operations"}
 	}
 	at := asynq.RedisClientOpt{Addr: proctest.StartRedis(t).Addr()}

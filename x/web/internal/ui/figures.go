@@ -1,10 +1,14 @@
 package ui
 
 import (
+	"context"
 	"html/template"
+	"math"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/trend"
 )
 
 // figure is one number with its recent history.
@@ -26,44 +30,65 @@ type chart struct {
 const sparkSpan = 10 * time.Minute
 
 // lines returns the sparklines of a queue, or of all queues ("").
-func (u *UI) lines(queue string) poll.Series {
-	return u.Poller.History(queue, []poll.Metric{poll.Processed, poll.Failed, poll.Pending, poll.Latency, poll.Active, poll.Retry}, sparkSpan)
+func (u *UI) lines(ctx context.Context, queue string) trend.Series {
+	s, _ := u.history(ctx, trend.Subject{Queue: queue}, []string{"processed", "failed", "pending", "latency", "active", "retry"}, sparkSpan)
+	return s
 }
 
 // chartSpec describes a chart.
 type chartSpec struct {
 	id, title, unit string
-	names           string // metrics, separated by commas
-	first           poll.Metric
+	names           string // metrics, separated by commas; the sparkline shows the first one
+	optional        bool   // it is omitted without data
 }
 
-// charts returns the charts of a queue, or of all queues ("").
-func (u *UI) charts(queue string, span spanChoice) ([]chart, error) {
+// attemptCharts have only what servers record.
+var attemptCharts = []chartSpec{
+	{"duration", "Duration of attempts", "s", "duration_p50,duration_p95,duration_p99", true},
+	{"wait", "Waiting time before attempts", "s", "wait_p50,wait_p95,wait_p99", true},
+}
+
+// charts adds the charts of a queue, or of all queues (""), to a time range.
+func (u *UI) charts(ctx context.Context, queue string, span *spanChoice) ([]chart, error) {
 	wait := "Age of the oldest pending task"
 	if queue == "" {
 		wait += ", excluding paused queues"
 	}
-	return u.chartsOf(queue, span, []chartSpec{
-		{"throughput", "Attempts per second", "/s", "processed,failed", poll.Processed},
-		{"waiting", "Waiting tasks", "", "pending,retry", poll.Pending},
-		{"working", "Active tasks", "", "active", poll.Active},
-		{"latency", wait, "s", "latency", poll.Latency},
-	})
+	all := []chartSpec{
+		{"throughput", "Attempts per second", "/s", "processed,failed", false},
+		{"waiting", "Waiting tasks", "", "pending,retry", false},
+		{"working", "Active tasks", "", "active", false},
+		{"latency", wait, "s", "latency", false},
+	}
+	if queue != "" {
+		all = append(all, attemptCharts...)
+	}
+	return u.chartsOf(ctx, trend.Subject{Queue: queue}, span, all)
 }
 
-func (u *UI) chartsOf(queue string, span spanChoice, all []chartSpec) ([]chart, error) {
-	metrics := make([]poll.Metric, len(all))
-	for i, c := range all {
-		metrics[i] = c.first
+// chartsOf returns charts. It sets the note of the time range.
+func (u *UI) chartsOf(ctx context.Context, of trend.Subject, span *spanChoice, all []chartSpec) ([]chart, error) {
+	var names []string
+	for _, c := range all {
+		names = append(names, strings.Split(c.names, ",")...)
 	}
-	lines := u.Poller.History(queue, metrics, span.Length)
-	charts := make([]chart, len(all))
-	for i, c := range all {
-		url, err := u.link("/series", "queue", queue, "metrics", c.names, "span", span.Text)
+	var lines trend.Series
+	lines, span.Note = u.history(ctx, of, names, span.Length)
+	kind := ""
+	if of.OfType {
+		kind = "type"
+	}
+	var charts []chart
+	for _, c := range all {
+		first, _, _ := strings.Cut(c.names, ",")
+		if c.optional && !slices.ContainsFunc(lines.Values[first], func(v float64) bool { return !math.IsNaN(v) }) {
+			continue
+		}
+		url, err := u.link("/series", "queue", of.Queue, "of", kind, "type", of.Type, "metrics", c.names, "span", span.Text)
 		if err != nil {
 			return nil, err
 		}
-		charts[i] = chart{ID: "chart-" + c.id, Title: c.title, URL: url, Names: c.names, Unit: c.unit, Spark: spark(c.first.String(), lines.Values[c.first])}
+		charts = append(charts, chart{ID: "chart-" + c.id, Title: c.title, URL: url, Names: c.names, Unit: c.unit, Spark: spark(first, lines.Values[first])})
 	}
 	return charts, nil
 }

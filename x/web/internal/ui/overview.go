@@ -30,7 +30,7 @@ const (
 
 func (u *UI) overview(r *http.Request) (*view, error) {
 	s := u.Poller.Latest()
-	body := overviewBody{QueueCount: len(s.Queues), ServerCount: len(s.Servers), Span: u.spanOf(r)}
+	body := overviewBody{QueueCount: len(s.Queues), ServerCount: len(s.Servers), Span: u.spanOf(r, recordedSpans)}
 	for _, server := range s.Servers {
 		body.Slots += server.Concurrency
 		body.Busy += len(server.ActiveWorkers)
@@ -52,19 +52,19 @@ func (u *UI) overview(r *http.Request) (*view, error) {
 	slices.SortStableFunc(rows, func(a, b queueRow) int { return cmp.Compare(busyness(b), busyness(a)) })
 	body.Table = plainTable(rows[:min(len(rows), mostRows)])
 
-	lines := u.lines("")
+	lines := u.lines(r.Context(), "")
 	share := "no attempts"
 	if rate.Processed > 0 {
 		share = show.Percent(rate.Failed, rate.Processed) + " of attempts"
 	}
 	body.Figures = []figure{
-		{Name: "Processed", Value: show.PerSecond(rate.Processed), Unit: "/s", Note: "attempts finished", Spark: spark("processed", lines.Values[poll.Processed])},
-		{Name: "Failed", Value: show.PerSecond(rate.Failed), Unit: "/s", Note: share, Spark: spark("failed", lines.Values[poll.Failed])},
+		{Name: "Processed", Value: show.PerSecond(rate.Processed), Unit: "/s", Note: "attempts finished", Spark: spark("processed", lines.Values["processed"])},
+		{Name: "Failed", Value: show.PerSecond(rate.Failed), Unit: "/s", Note: share, Spark: spark("failed", lines.Values["failed"])},
 		waits.pending(), waits.latency(),
 	}
-	body.Figures[2].Spark, body.Figures[3].Spark = spark("pending", lines.Values[poll.Pending]), spark("latency", lines.Values[poll.Latency])
+	body.Figures[2].Spark, body.Figures[3].Spark = spark("pending", lines.Values["pending"]), spark("latency", lines.Values["latency"])
 	var err error
-	body.Charts, err = u.charts("", body.Span)
+	body.Charts, err = u.charts(r.Context(), "", &body.Span)
 	return &view{Template: "overview", Title: "Overview", Nav: "/", Body: body}, err
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/health"
 	"github.com/asynq-go/asynq/x/web/internal/access"
-	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/show"
 )
 
@@ -64,16 +63,16 @@ func (u *UI) fillQueue(r *http.Request, body *queueBody) error {
 	for _, d := range days {
 		body.MostADay = max(body.MostADay, d.Processed)
 	}
-	lines := u.lines(body.Row.Name)
+	lines := u.lines(r.Context(), body.Row.Name)
 	info, rate := body.Row.Info, body.Row.Rate
 	body.Figures = []figure{
-		{Name: "Processed", Value: show.PerSecond(rate.Processed), Unit: "/s", Note: show.Number(int64(info.Processed)) + " today", Spark: spark("processed", lines.Values[poll.Processed])},
-		{Name: "Failed", Value: show.PerSecond(rate.Failed), Unit: "/s", Note: show.Number(int64(info.Failed)) + " today, " + show.Percent(float64(info.Failed), float64(info.Processed)), Spark: spark("failed", lines.Values[poll.Failed])},
-		{Name: "Latency", Value: show.Duration(info.Latency), Note: "age of the oldest pending task", Spark: spark("latency", lines.Values[poll.Latency])},
+		{Name: "Processed", Value: show.PerSecond(rate.Processed), Unit: "/s", Note: show.Number(int64(info.Processed)) + " today", Spark: spark("processed", lines.Values["processed"])},
+		{Name: "Failed", Value: show.PerSecond(rate.Failed), Unit: "/s", Note: show.Number(int64(info.Failed)) + " today, " + show.Percent(float64(info.Failed), float64(info.Processed)), Spark: spark("failed", lines.Values["failed"])},
+		{Name: "Latency", Value: show.Duration(info.Latency), Note: "age of the oldest pending task", Spark: spark("latency", lines.Values["latency"])},
 		{Name: "Memory", Value: show.Bytes(info.MemoryUsage), Note: "estimated from a sample"},
 	}
-	body.Span = u.spanOf(r)
-	body.Charts, err = u.charts(body.Row.Name, body.Span)
+	body.Span = u.spanOf(r, recordedSpans)
+	body.Charts, err = u.charts(r.Context(), body.Row.Name, &body.Span)
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/asynq-go/asynq/x/health"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
 	"github.com/asynq-go/asynq/x/web/internal/show"
+	"github.com/asynq-go/asynq/x/web/internal/trend"
 )
 
 type redisBody struct {
@@ -76,7 +77,7 @@ func (u *UI) redisDetails(r *http.Request) (*poll.Details, error) {
 // redis is the page of Redis.
 func (u *UI) redis(r *http.Request) (*view, error) {
 	s := u.Poller.Latest()
-	body := redisBody{Redis: s.Redis, Known: s.Redis.Version != "" || s.Redis.Memory > 0, Span: u.spanOf(r)}
+	body := redisBody{Redis: s.Redis, Known: s.Redis.Version != "" || s.Redis.Memory > 0, Span: u.spanOf(r, seenSpans)}
 	body.Causes = u.causesThat(func(c *health.Cause) bool { return c.Link.Page == health.PageRedis })
 	details, err := u.redisDetails(r)
 	if err != nil {
@@ -94,9 +95,9 @@ func (u *UI) redis(r *http.Request) (*view, error) {
 	if len(details.Nodes) > 1 {
 		body.Nodes = nodeRows(details)
 	}
-	body.Charts, err = u.chartsOf("", body.Span, []chartSpec{
-		{"memory", "Memory", "B", "redis_memory", poll.RedisMemory},
-		{"ops", "Commands per second", "/s", "redis_ops", poll.RedisOps},
+	body.Charts, err = u.chartsOf(r.Context(), trend.Subject{}, &body.Span, []chartSpec{
+		{"memory", "Memory", "B", "redis_memory", false},
+		{"ops", "Commands per second", "/s", "redis_ops", false},
 	})
 	return &view{Template: "redis", Title: "Redis", Nav: "/redis", Body: body}, err
 }

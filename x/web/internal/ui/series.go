@@ -9,6 +9,7 @@ import (
 
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
+	"github.com/asynq-go/asynq/x/web/internal/trend"
 )
 
 // series returns the history of metrics for the charts: all points, or those since a time that the
@@ -18,14 +19,13 @@ func (u *UI) series(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q := r.URL.Query()
-	var metrics []poll.Metric
-	for _, name := range strings.Split(q.Get("metrics"), ",") {
-		m, ok := poll.ParseMetric(name)
-		if !ok {
+	names := strings.Split(q.Get("metrics"), ",")
+	for _, name := range names {
+		_, seen := poll.ParseMetric(name)
+		if _, recorded := trend.ParseMetric(name); !seen && !recorded {
 			access.Problem(w, r, http.StatusBadRequest, "Unknown metric", "metrics: unknown metric "+name)
 			return
 		}
-		metrics = append(metrics, m)
 	}
 	span := sparkSpan
 	if text := q.Get("span"); text != "" {
@@ -35,12 +35,15 @@ func (u *UI) series(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	history := u.Poller.History(q.Get("queue"), metrics, span)
+	history, _ := u.history(r.Context(), trend.Subject{Queue: q.Get("queue"), Type: q.Get("type"), OfType: q.Get("of") == "type"}, names, span)
 	if text := q.Get("since"); text != "" {
 		since, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			access.Problem(w, r, http.StatusBadRequest, "Invalid time", "since: not a Unix time: "+text)
 			return
+		}
+		if history.Step >= int64(trend.Hour.Step/time.Second) {
+			since -= history.Step // servers write the end of a minute late
 		}
 		history = history.Since(since)
 	}

@@ -147,6 +147,7 @@ type fakePoller struct {
 	asked    int // calls of RedisDetails
 	woken    int
 	spans    []time.Duration
+	times    []int64 // of the three points of its history; nil: soon after 1970
 }
 
 func (p *fakePoller) Latest() *poll.Snapshot { return p.snapshot }
@@ -159,7 +160,11 @@ func (p *fakePoller) History(_ string, metrics []poll.Metric, span time.Duration
 	for _, m := range metrics {
 		values[m] = []float64{1, 2, 3}
 	}
-	return poll.Series{Known: true, Step: 2, Times: []int64{2, 4, 6}, Values: values}
+	times := p.times
+	if times == nil {
+		times = []int64{2, 4, 6}
+	}
+	return poll.Series{Known: true, Step: 2, Times: times, Values: values}
 }
 
 func (p *fakePoller) Wake() {

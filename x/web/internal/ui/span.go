@@ -10,6 +10,7 @@ type spanChoice struct {
 	Text    string // the parameter of the URL; empty: the shortest
 	Length  time.Duration
 	Choices []spanLink
+	Note    string // what the charts do not show
 }
 
 type spanLink struct {
@@ -17,18 +18,27 @@ type spanLink struct {
 	Current          bool
 }
 
-var spans = []struct {
+// span is a time range of charts.
+type span struct {
 	text, name, title string
 	length            time.Duration
-}{
-	{"", "10 min", "Last 10 minutes", sparkSpan},
-	{"1h", "1 h", "Last hour", time.Hour},
-	{"6h", "6 h", "Last 6 hours", 6 * time.Hour},
-	{"72h", "3 d", "Last 3 days", 72 * time.Hour},
 }
 
+// seenSpans are those of what the poller has seen, recordedSpans those of what servers record.
+var (
+	seenSpans = []span{
+		{"", "10 min", "Last 10 minutes", sparkSpan},
+		{"1h", "1 h", "Last hour", time.Hour},
+		{"6h", "6 h", "Last 6 hours", 6 * time.Hour},
+		{"72h", "3 d", "Last 3 days", 72 * time.Hour},
+	}
+	recordedSpans = append(seenSpans[:3:3],
+		span{"48h", "48 h", "Last 48 hours", 48 * time.Hour},
+		span{"720h", "30 d", "Last 30 days", 30 * 24 * time.Hour})
+)
+
 // spanOf returns the time range that a request selects.
-func (u *UI) spanOf(r *http.Request) spanChoice {
+func (u *UI) spanOf(r *http.Request, spans []span) spanChoice {
 	query := r.URL.Query()
 	asked := query.Get("span")
 	choice := spanChoice{Length: sparkSpan}

@@ -18,6 +18,7 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/prom"
 	"github.com/asynq-go/asynq/x/web/internal/redact"
 	"github.com/asynq-go/asynq/x/web/internal/survey"
+	"github.com/asynq-go/asynq/x/web/internal/trend"
 )
 
 // Config configures the pages.
@@ -73,12 +74,13 @@ type UI struct {
 	exact     templates // with exact times
 	details   detailsShown
 	contents  *contents
+	trends    *trend.Cache
 	now       func() time.Time
 }
 
 // New returns the pages.
 func New(cfg Config) *UI {
-	u := &UI{Config: cfg, mux: http.NewServeMux(), contents: newContents(), now: time.Now}
+	u := &UI{Config: cfg, mux: http.NewServeMux(), contents: newContents(), trends: trend.New(cfg.Inspector), now: time.Now}
 	u.templates, u.exact = u.parse(u.when), u.parse(u.exactly)
 	u.route()
 	return u

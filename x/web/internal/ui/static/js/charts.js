@@ -3,6 +3,7 @@
 const inks = {
   processed: "--active", failed: "--archived", pending: "--pending", retry: "--retry", active: "--active",
   latency: "--scheduled", archived: "--archived", scheduled: "--scheduled", busy: "--active", redis_memory: "--scheduled", redis_ops: "--pending",
+  duration_p50: "--active", duration_p95: "--pending", duration_p99: "--archived", wait_p50: "--active", wait_p95: "--pending", wait_p99: "--archived",
 };
 const charts = new Map(); // by figure
 const sources = new Map(); // by URL: the points of all charts with the same queue and time range
@@ -66,7 +67,7 @@ function draw(figure) {
       },
     ],
     series: [{}, ...names.map((name) => ({
-      label: name.replace("redis_", ""), stroke: color(inks[name]), width: 1.6, points: { show: (u, i) => u.data[i].filter((v) => v != null).length < 3 }, fill: names.length === 1 ? color(inks[name], 0.1) : undefined,
+      label: name.replace(/^(redis|duration|wait)_/, ""), stroke: color(inks[name]), width: 1.6, points: { show: (u, i) => u.data[i].filter((v) => v != null).length < 3 }, fill: names.length === 1 ? color(inks[name], 0.1) : undefined,
     }))],
     hooks: { setCursor: [(u) => showValues(u, values, figure.dataset.unit)], setData: [(u) => showValues(u, values, figure.dataset.unit)] },
   }, data, box);
@@ -76,10 +77,13 @@ function draw(figure) {
 
 async function refresh() {
   for (const figure of [...charts.keys()]) if (!figure.isConnected) charts.delete(figure);
-  await load([...charts.keys()]);
-  for (const [figure, chart] of charts) {
+  const figures = [...document.querySelectorAll("figure[data-chart]")];
+  await load(figures);
+  for (const figure of figures) {
+    const chart = charts.get(figure);
     const data = points(figure);
-    if (data) chart.plot.setData(data);
+    if (!chart) draw(figure); // it has just appeared
+    else if (data) chart.plot.setData(data);
   }
 }
 
@@ -95,7 +99,8 @@ function sourceOf(figure) {
 async function load(figures) {
   for (const [key, shown] of Map.groupBy(figures, sourceOf)) {
     const names = [...new Set(shown.flatMap((figure) => figure.dataset.names.split(",")))];
-    const old = sources.get(key);
+    const had = sources.get(key);
+    const old = had && names.every((name) => had.values[name]) ? had : undefined; // a chart that has just appeared needs all points
     const since = old?.times.at(-1);
     const url = new URL(key);
     url.searchParams.set("metrics", names.join(","));
