@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/filter"
@@ -32,6 +31,7 @@ const (
 	refEntry
 	refError
 	refCause
+	refServer
 	refLink // evidence of a cause
 )
 
@@ -39,7 +39,7 @@ const (
 type ref struct {
 	kind   refKind
 	queue  string
-	id     string // of a task, an entry, a kind of error or a cause
+	id     string // of a task, an entry, a kind of error, a cause or a server
 	group  string
 	state  asynq.TaskState
 	typ    string // of a task
@@ -64,32 +64,16 @@ type action struct {
 	warning string
 	// prepare, if not nil, computes the warning before the confirmation.
 	prepare func(context.Context) (warning string, err error)
-}
 
-// preparedMsg is an action that is ready for confirmation.
-type preparedMsg struct {
-	action *action
-	err    error
-}
-
-// doneMsg is the outcome of an action.
-type doneMsg struct {
-	text string
-	all  bool // the text is valid even with an error
-	err  error
-}
-
-// dialog asks for confirmation of an action: for y, or for a text to type.
-type dialog struct {
-	action
-
-	typed *textinput.Model // nil if y confirms
+	// question, if not empty, asks for a text first; with returns the action with that text.
+	question string
+	with     func(text string) (*action, error)
 }
 
 // verbs names the actions of keys.
 var verbs = map[string]string{
 	"r": "run", "a": "archive", "d": "delete", "c": "cancel", "p": "pause", "e": "enqueue",
-	"E": "edit", "C": "copy", "z": "mute", "R": "run all", "A": "archive all", "D": "delete all",
+	"t": "quiet", "x": "stop", "E": "edit", "C": "copy", "z": "mute", "R": "run all", "A": "archive all", "D": "delete all",
 }
 
 // requestAction asks for confirmation of an action on the selected item.
@@ -128,55 +112,12 @@ func (m *model) requestAction(key string) tea.Cmd {
 	switch {
 	case err != nil:
 		m.showToast(err.Error(), warnTone)
+	case a != nil && a.question != "":
+		return m.askFor(a)
 	case a != nil && a.prepare != nil:
 		return m.prepare(a)
 	case a != nil:
 		return m.confirm(a)
-	}
-	return nil
-}
-
-// confirm opens the dialog that asks for confirmation of an action.
-func (m *model) confirm(a *action) tea.Cmd {
-	m.dialog = &dialog{action: *a}
-	if m.context != "" {
-		m.dialog.name = m.context
-	}
-	if m.dialog.name == "" {
-		return nil
-	}
-	in := m.newInput("")
-	in.CharLimit = filterLimit
-	m.dialog.typed = &in
-	m.resizeInputs()
-	return in.Focus()
-}
-
-// prepare computes the side effects of an action in the background before the confirmation.
-func (m *model) prepare(a *action) tea.Cmd {
-	m.busy++
-	m.showToast("counting "+a.of+" …", dimTone)
-	ctx := m.ctx
-	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(ctx, bulkTimeout)
-		defer cancel()
-		var err error
-		a.warning, err = a.prepare(ctx)
-		return preparedMsg{action: a, err: err}
-	}
-}
-
-// actionPrepared asks for confirmation of an action, unless another dialog or input is open.
-func (m *model) actionPrepared(msg preparedMsg) tea.Cmd {
-	m.busy = max(0, m.busy-1)
-	switch {
-	case msg.err != nil:
-		m.showToast("failed: "+msg.err.Error(), badTone)
-	case m.dialog != nil || m.form != nil || m.input != nil || m.help:
-		m.showToast("not started, try again: "+msg.action.verb+" "+msg.action.of, warnTone)
-	default:
-		m.toast = cell{}
-		return m.confirm(msg.action)
 	}
 	return nil
 }
@@ -220,7 +161,7 @@ func (m *model) target() ref {
 			return refOf(b.task)
 		}
 	case viewEntry:
-		return ref{kind: refEntry, id: p.id}
+		return m.entryRef(p.id)
 	case viewCause:
 		return ref{kind: refCause, id: p.id}
 	default:
@@ -246,6 +187,8 @@ func (m *model) action(key string, r *ref) (*action, error) {
 	switch r.kind {
 	case refCause:
 		return m.actionCause(key, id)
+	case refServer:
+		return m.actionServer(key, id)
 	case refQueue:
 		if key == "p" && r.paused {
 			return simple("Resume", "resumed", "queue "+queue, func(i *asynq.Inspector) error { return i.UnpauseQueue(queue) }), nil
@@ -257,15 +200,7 @@ func (m *model) action(key string, r *ref) (*action, error) {
 			return m.deleteQueue(queue), nil
 		}
 	case refEntry:
-		if key == "r" {
-			return &action{verb: "Enqueue now", of: "the task of entry " + id, do: func(ctx context.Context) (string, error) {
-				task, err := insp.RunSchedulerEntry(ctx, id)
-				if task == nil {
-					return "", err
-				}
-				return "enqueued task " + task.ID, err
-			}}, nil
-		}
+		return m.actionEntry(key, r), nil
 	case refTask:
 		of := fmt.Sprintf("task %s (%s) of queue %s", id, r.typ, queue)
 		active := r.state == asynq.TaskStateActive
@@ -394,62 +329,4 @@ func (m *model) actionAll(key string) (*action, error) {
 		})
 	}
 	return a, nil
-}
-
-// answer handles a key in the dialog. Only "y" confirms, or the text that the dialog asks for.
-func (m *model) answer(k tea.KeyPressMsg, key string) tea.Cmd {
-	if d := m.dialog; d.typed != nil {
-		switch {
-		case key == "esc":
-			key = "n"
-		case key != "enter":
-			return m.toInput(k)
-		case strings.TrimSpace(d.typed.Value()) == d.name:
-			key = "y"
-		default:
-			return nil
-		}
-	}
-	switch key {
-	case "y", "Y":
-		a := m.dialog.action
-		m.dialog = nil
-		return m.runAction(&a)
-	case "n", "N", "esc", "q", "enter":
-		m.dialog = nil
-		m.showToast("nothing was changed", dimTone)
-	}
-	return nil
-}
-
-// runAction runs an action in the background.
-func (m *model) runAction(a *action) tea.Cmd {
-	m.busy++
-	m.showToast(a.verb+" "+a.of+" …", dimTone)
-	ctx, within, do, all := m.ctx, actionTimeout, a.do, a.all
-	if a.all {
-		within = bulkTimeout
-	}
-	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(ctx, within)
-		defer cancel()
-		text, err := do(ctx)
-		return doneMsg{text: text, all: all, err: err}
-	}
-}
-
-func (m *model) actionDone(msg doneMsg) {
-	m.busy = max(0, m.busy-1)
-	m.marks = marks{}
-	switch {
-	case msg.err == nil:
-		m.showToast(msg.text, goodTone)
-	case msg.text == "":
-		m.showToast(msg.err.Error(), badTone)
-	case msg.all:
-		m.showToast(msg.text+", then failed: "+msg.err.Error(), badTone)
-	default:
-		m.showToast("failed: "+msg.err.Error(), badTone)
-	}
-	m.source.refreshNow()
 }

@@ -44,7 +44,7 @@ func rowFields(cols []column, r row) map[string]any {
 		shown = append(shown, c.text)
 		for title := range strings.SplitSeq(cols[i].title, "/") {
 			if name := fieldName(title); name != "" {
-				fields[name] = fieldValue(c.text, cols[i].right)
+				fields[name] = cellValue(&c, cols[i].right)
 			}
 		}
 	}
@@ -62,6 +62,14 @@ func fieldName(title string) string {
 		}
 		return -1
 	}, strings.ToLower(title)), "_")
+}
+
+// cellValue returns the value of a cell for sorting and filters.
+func cellValue(c *cell, right bool) any {
+	if c.value != nil {
+		return c.value
+	}
+	return fieldValue(c.text, right)
 }
 
 // fieldValue returns the value of a cell. Numbers, sizes and durations are in right-aligned

@@ -55,7 +55,7 @@ func (m *model) actionHints() []hint {
 	}
 	var all []hint
 	target := m.target()
-	for _, key := range []string{"r", "c", "p", "a", "d", "z"} {
+	for _, key := range []string{"r", "c", "p", "a", "d", "z", "t", "x"} {
 		if key == "d" && target.kind == refQueue {
 			continue // the help shows it
 		}
@@ -69,7 +69,11 @@ func (m *model) actionHints() []hint {
 			does = "unmute"
 		case key == "p" && a.verb == "Resume":
 			does = "resume"
-		case target.kind == refEntry:
+		case key == "c" && target.kind == refServer:
+			does = "concurrency"
+		case key == "p" && a.question != "":
+			does = "pause queue"
+		case key == "r" && target.kind == refEntry:
 			does = "run now"
 		}
 		all = append(all, hint{key, does})
@@ -128,18 +132,18 @@ func (m *model) helpBox() []string {
 		{"← →", "previous, next state"},
 		{"[ ]", "previous, next queue"},
 		{"< >", "previous, next page"},
-		{"o", "tasks: reverse the order"},
-		{"s S", "rows: sort by next column, reverse"},
-		{"m M", "mark a task, all on the page"},
-		{":", "go to a queue, page or task ID"},
-		{"y Y", "copy the ID, the payload"},
-		{"v", "JSON, text, hex; evidence"},
+		{"o", "tasks: reverse order"},
+		{"s S", "sort rows, reverse"},
+		{"m M", "mark a task, all"},
+		{":", "go to queue, page, ID"},
+		{"y Y", "copy ID, payload"},
+		{"v", "JSON, text or hex"},
 		{"ctrl+r", "refresh now"},
 		{"q", "quit"},
 	}
 	acts := []hint{
 		{"e", "enqueue a task"},
-		{"p", "pause or resume a queue"},
+		{"p", "pause or resume"},
 		{"r", "run a task or entry now"},
 		{"a", "archive a task"},
 		{"d", "delete a task or queue"},
@@ -147,7 +151,9 @@ func (m *model) helpBox() []string {
 		{"E", "edit the payload of a task"},
 		{"C", "enqueue a copy of a task"},
 		{"R A D", "run, archive, delete all"},
-		{"z !", "problem: mute, see errors"},
+		{"t x c", "server: quiet, stop, slots"},
+		{"z", "problem: mute for an hour"},
+		{"v !", "problem: evidence, errors"},
 	}
 	if m.readOnly {
 		acts = []hint{{"", "read-only mode:"}, {"", "changes are disabled"}}

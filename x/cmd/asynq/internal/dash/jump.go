@@ -17,28 +17,8 @@ type jumpMsg struct {
 	err  error
 }
 
-// startJump opens the prompt for the name of a page, a queue, or the ID of a task.
-func (m *model) startJump() tea.Cmd {
-	in := m.newInput("")
-	in.CharLimit = filterLimit
-	m.input, m.jumping = &in, true
-	m.resizeInputs()
-	return in.Focus()
-}
-
-// pressJump handles a key in the prompt.
-func (m *model) pressJump(k tea.KeyPressMsg, key string) tea.Cmd {
-	switch key {
-	case "esc":
-		m.input, m.jumping = nil, false
-		return nil
-	case "enter":
-		text := strings.TrimSpace(m.input.Value())
-		m.input, m.jumping = nil, false
-		return m.jump(text)
-	}
-	return m.toInput(k)
-}
+// startJump asks for the name of a page, a queue, or the ID of a task.
+func (m *model) startJump() tea.Cmd { return m.startPrompt(":", m.jump) }
 
 // jump opens the queue or the page with a name, or the task with an ID or a unique prefix of it.
 func (m *model) jump(text string) tea.Cmd {

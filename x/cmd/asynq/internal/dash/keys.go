@@ -24,8 +24,8 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		return m.answer(k, key)
 	case m.form != nil:
 		return m.pressForm(k, key)
-	case m.jumping:
-		return m.pressJump(k, key)
+	case m.prompt != nil:
+		return m.pressPrompt(k, key)
 	case m.input != nil:
 		return m.pressFilter(k, key)
 	}

@@ -68,7 +68,7 @@ func (m *model) listing() listing {
 		l.rows, l.pane, l.empty = nil, causePane{}, "Connecting …"
 	}
 	if p.filter != "" && p.view != viewTasks && !l.isDoc {
-		l.applyFilter(p.filter, m.input != nil && !m.jumping)
+		l.applyFilter(p.filter, m.input != nil && m.prompt == nil)
 	}
 	// Leave space for at least two rows.
 	if most := m.bodyHeight() - l.pane.height - 3; len(l.head) > most {

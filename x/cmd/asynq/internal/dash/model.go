@@ -66,7 +66,7 @@ type model struct {
 	before string           // the previous filter
 	marks  marks
 
-	jumping   bool // the input is the prompt of jump
+	prompt    *prompt // what the input is for; nil if it is the filter
 	editor    []string
 	runEditor runEditor
 

@@ -17,7 +17,7 @@ import (
 
 // pressable are all keys with a function on some page, and others.
 var pressable = strings.Fields(`up down left right enter esc tab shift+tab home end pgup pgdown space backspace delete f1 f5
-	1 2 3 4 5 6 j k h l g G [ ] < > / ? v y y y n r a d c p e R A D E C m m M s s S Y : : z ! q x 0 " { : é 世 🙂 ctrl+r ctrl+u ctrl+d ctrl+a ctrl+k ctrl+w`)
+	1 2 3 4 5 6 j k h l g G [ ] < > / ? v y y y n r a d c p e R A D E C m m M s s S Y : : z ! t x q x 0 " { : é 世 🙂 ctrl+r ctrl+u ctrl+d ctrl+a ctrl+k ctrl+w`)
 
 // TestRandomKeys presses random keys while a server, a scheduler and a client run, on screens of
 // all sizes. Nothing may panic, and every screen must have the size of the terminal.

@@ -63,7 +63,7 @@ func stageBase(i int) base {
 		return queueRow{name: name, info: &q}
 	}
 	server := func(host string, pid, slots int, queues map[string]int, workers ...*asynq.WorkerInfo) *asynq.ServerInfo {
-		return &asynq.ServerInfo{ID: host, Host: host, PID: pid, Concurrency: slots, Queues: queues, Started: noon.Add(-50 * time.Hour), Status: "active", ActiveWorkers: workers}
+		return &asynq.ServerInfo{ID: host, Host: host, PID: pid, Concurrency: slots, Queues: queues, Started: noon.Add(-50 * time.Hour), Status: "active", ActiveWorkers: workers, RemoteControl: true}
 	}
 	return base{
 		queues: []queueRow{
@@ -280,7 +280,7 @@ func stageHealth() *health.Report {
 
 func stageEntries() []*asynq.SchedulerEntry {
 	return []*asynq.SchedulerEntry{
-		{ID: "e2", Spec: "0 3 * * *", Task: asynq.NewTask("db:vacuum", nil), Opts: []asynq.Option{asynq.Queue("low"), asynq.MaxRetry(2)}, Next: noon.Add(15 * time.Hour)},
+		{ID: "e2", Spec: "0 3 * * *", Task: asynq.NewTask("db:vacuum", nil), Opts: []asynq.Option{asynq.Queue("low"), asynq.MaxRetry(2)}, Next: noon.Add(15 * time.Hour), Paused: true},
 		{ID: "e1", Spec: "@every 1m", Task: asynq.NewTask("report:build", []byte(`{"kind":"hourly"}`)), Opts: []asynq.Option{asynq.Timeout(5 * time.Minute)}, Next: noon.Add(57 * time.Second), Prev: noon.Add(-3 * time.Second)},
 	}
 }

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// sortable are the pages whose rows can be sorted. Tasks have a fixed order, and the tasks of a
-// server follow it.
-var sortable = []view{viewQueues, viewGroups, viewSchedulers, viewErrors}
+// sortable are the pages whose rows can be sorted. Tasks have a fixed order.
+var sortable = []view{viewQueues, viewGroups, viewServers, viewSchedulers, viewErrors}
 
 // sortNext sorts the rows by the next column, and after the last one in the order of the page.
 // Numbers start with the greatest.
@@ -53,9 +52,18 @@ func (l *listing) sort(by string, falling bool) {
 	l.cols = slices.Clone(l.cols)
 	right := l.cols[at].right
 	l.cols[at].title += map[bool]string{false: " ▲", true: " ▼"}[falling]
-	slices.SortStableFunc(l.rows, func(a, b row) int {
-		return compareCells(fieldValue(a.cells[at].text, right), fieldValue(b.cells[at].text, right), falling)
+	var blocks [][]row // rows with their children
+	for i, r := range l.rows {
+		if n := len(blocks); r.child && n > 0 {
+			blocks[n-1] = append(blocks[n-1], r)
+		} else {
+			blocks = append(blocks, l.rows[i:i+1:i+1])
+		}
+	}
+	slices.SortStableFunc(blocks, func(a, b []row) int {
+		return compareCells(cellValue(&a[0].cells[at], right), cellValue(&b[0].cells[at], right), falling)
 	})
+	l.rows = slices.Concat(blocks...)
 }
 
 func compareCells(a, b any, falling bool) int {

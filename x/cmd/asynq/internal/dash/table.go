@@ -25,6 +25,8 @@ type column struct {
 type cell struct {
 	text string
 	tone tone
+	// value is the number for sorting and filters, if not nil; otherwise it is read from the text.
+	value any
 }
 
 func text(s string) cell          { return cell{text: s} }
@@ -45,6 +47,8 @@ type row struct {
 	ref   ref
 	// more is hidden text that the filter also matches.
 	more string
+	// child rows stay below the row before them when rows are sorted.
+	child bool
 	// marked rows are the subject of the next action.
 	marked bool
 }

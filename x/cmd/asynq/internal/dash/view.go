@@ -180,7 +180,11 @@ func (m *model) footer(w int) string {
 	th := &m.theme
 	switch {
 	case m.input != nil:
-		return " " + th.paint(accentTone, map[bool]string{false: "/", true: ":"}[m.jumping]) + inputView(m.input)
+		label := "/"
+		if m.prompt != nil {
+			label = pad(m.prompt.label, min(ansi.StringWidth(m.prompt.label), m.width/2), false)
+		}
+		return " " + th.paint(accentTone, label) + inputView(m.input)
 	case m.toast.text != "" && m.clock().Before(m.toastUntil):
 		return " " + th.paint(m.toast.tone, pad(m.toast.text, w-2, false))
 	}

@@ -2,6 +2,7 @@ package dash
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -29,15 +30,55 @@ func (m *model) listSchedulers() listing {
 	entries := slices.Clone(b.entries)
 	slices.SortStableFunc(entries, func(x, y *asynq.SchedulerEntry) int { return cmp.Or(x.Next.Compare(y.Next), cmp.Compare(x.ID, y.ID)) })
 	for _, e := range entries {
+		next := toned(until(e.Next, now), waitTone)
+		if e.Paused {
+			next = toned("paused", warnTone)
+		}
 		l.rows = append(l.rows, row{
-			key: e.ID, ref: ref{kind: refEntry, id: e.ID}, more: e.ID,
+			key: e.ID, ref: ref{kind: refEntry, id: e.ID, paused: e.Paused}, more: e.ID,
 			cells: []cell{
-				toned(cleanLine(e.Task.Type()), strongTone), text(cleanLine(e.Spec)), toned(until(e.Next, now), waitTone), text(ago(e.Prev, now)),
+				toned(cleanLine(e.Task.Type()), strongTone), text(cleanLine(e.Spec)), next, text(ago(e.Prev, now)),
 				text(cleanLine(queueOf(e))), toned(options(e), dimTone), preview(e.Task.Payload()),
 			},
 		})
 	}
 	return l
+}
+
+// entryRef returns an entry of the page.
+func (m *model) entryRef(id string) ref {
+	r := ref{kind: refEntry, id: id}
+	b, _, _ := m.body()
+	for _, e := range b.entries {
+		if e.ID == id {
+			r.paused = e.Paused
+		}
+	}
+	return r
+}
+
+// actionEntry returns the action of a key on an entry, or nil if there is none.
+func (m *model) actionEntry(key string, r *ref) *action {
+	insp, id := m.insp, r.id
+	switch {
+	case key == "p" && r.paused:
+		return &action{verb: "Resume", of: "entry " + id, do: func(ctx context.Context) (string, error) {
+			return "resumed entry " + id, insp.ResumeSchedulerEntry(ctx, id)
+		}}
+	case key == "p":
+		return &action{verb: "Pause", of: "entry " + id, do: func(ctx context.Context) (string, error) {
+			return "paused entry " + id, insp.PauseSchedulerEntry(ctx, id)
+		}}
+	case key == "r":
+		return &action{verb: "Enqueue now", of: "the task of entry " + id, do: func(ctx context.Context) (string, error) {
+			task, err := insp.RunSchedulerEntry(ctx, id)
+			if task == nil {
+				return "", err
+			}
+			return "enqueued task " + task.ID, err
+		}}
+	}
+	return nil
 }
 
 func options(e *asynq.SchedulerEntry) string {
@@ -70,9 +111,13 @@ func (m *model) showEntry() listing {
 	case i >= 0:
 		e := b.entries[i]
 		queue = queueOf(e)
+		next := text(m.moment(e.Next))
+		if e.Paused {
+			next = toned("paused: ticks are skipped", warnTone)
+		}
 		l.head = m.theme.details([]detail{
 			{"Type", toned(cleanLine(e.Task.Type()), strongTone)}, {"Spec", text(cleanLine(e.Spec))},
-			{"Next", text(m.moment(e.Next))}, {"Last", text(m.moment(e.Prev))}, {"Queue", text(cleanLine(queue))},
+			{"Next", next}, {"Last", text(m.moment(e.Prev))}, {"Queue", text(cleanLine(queue))},
 			{"Options", text(options(e))}, {"Payload", preview(e.Task.Payload())},
 		}, m.width)
 	case ok && err == nil:

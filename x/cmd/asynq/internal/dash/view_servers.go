@@ -39,15 +39,20 @@ func serverRow(s *asynq.ServerInfo, now time.Time) row {
 	if s.Status != "active" {
 		status = toned("○ "+clean(s.Status), warnTone)
 	}
-	name := fmt.Sprintf("%s:%d", s.Host, s.PID)
 	if s.Worker != "" {
-		name, status.text = s.Worker, strings.Replace(status.text, "active", "worker", 1)
+		status.text = strings.Replace(status.text, "active", "worker", 1)
 	}
-	return row{key: s.ID, cells: []cell{
-		toned(cleanLine(name), strongTone), status,
-		text(fmt.Sprintf("%d/%d", len(s.ActiveWorkers), s.Concurrency)),
+	busy := text(fmt.Sprintf("%d/%d", len(s.ActiveWorkers), s.Concurrency))
+	busy.value = float64(len(s.ActiveWorkers))
+	return row{key: s.ID, ref: ref{kind: refServer, id: s.ID}, cells: []cell{
+		toned(cleanLine(serverName(s)), strongTone), status, busy,
 		toned(bar(len(s.ActiveWorkers), s.Concurrency, 8), accentTone), text(ago(s.Started, now)), text(priorities(s)),
 	}}
+}
+
+// serverName returns the host and the process of a server, or the name of a worker.
+func serverName(s *asynq.ServerInfo) string {
+	return cmp.Or(s.Worker, fmt.Sprintf("%s:%d", s.Host, s.PID))
 }
 
 // priorities formats the queues of a server with their weights, highest first.
@@ -58,6 +63,9 @@ func priorities(s *asynq.ServerInfo) string {
 	parts := make([]string, 0, len(names))
 	for _, name := range names {
 		parts = append(parts, fmt.Sprintf("%s %d", cleanLine(name), s.Queues[name]))
+	}
+	for _, name := range s.PausedQueues {
+		parts = append(parts, cleanLine(name)+" paused")
 	}
 	if s.StrictPriority {
 		parts = append(parts, "(strict)")
@@ -81,8 +89,9 @@ func workerRow(s *asynq.ServerInfo, w *asynq.WorkerInfo, last bool, now time.Tim
 		}
 	}
 	return row{
-		key: s.ID + "\x00" + w.Queue + "\x00" + w.TaskID,
-		ref: ref{kind: refTask, queue: w.Queue, id: w.TaskID, state: asynq.TaskStateActive, typ: w.TaskType, data: w.TaskPayload},
+		child: true,
+		key:   s.ID + "\x00" + w.Queue + "\x00" + w.TaskID,
+		ref:   ref{kind: refTask, queue: w.Queue, id: w.TaskID, state: asynq.TaskStateActive, typ: w.TaskType, data: w.TaskPayload},
 		cells: []cell{
 			text(branch + cleanLine(w.TaskType)), text(cleanLine(w.Queue)), toned(ago(w.Started, now), goodTone), text(""), left,
 			preview(w.TaskPayload),
