@@ -65,12 +65,14 @@ var errFirst = errors.New("the first attempt fails")
 // sides maps the names in the tables to the libraries.
 var sides = map[string]side{
 	sideOurs:      ours{},
+	sideLogged:    ours{attemptLog: 20},
 	sideReference: theirs{},
 	sideFloor:     bareScripts{},
 }
 
 const (
 	sideOurs      = "asynq-go"
+	sideLogged    = "attempt log" // this library with Config.AttemptLog
 	sideReference = "hibiken"
 	sideFloor     = "floor"
 	sideBullMQ    = "bullmq"

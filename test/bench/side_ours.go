@@ -10,7 +10,7 @@ import (
 )
 
 // ours is this library.
-type ours struct{}
+type ours struct{ attemptLog int }
 
 func (ours) connect(addr string, cluster bool) redis.UniversalClient {
 	if cluster {
@@ -23,13 +23,14 @@ func (ours) producer(conn redis.UniversalClient) producer {
 	return oursProducer{asynq.NewClientFromRedisClient(conn)}
 }
 
-func (ours) serve(conn redis.UniversalClient, cfg serverConfig) error {
+func (s ours) serve(conn redis.UniversalClient, cfg serverConfig) error {
 	config := asynq.Config{
 		Concurrency:              cfg.concurrency,
 		Queues:                   cfg.queues,
 		DelayedTaskCheckInterval: cfg.delayedCheck,
 		GroupGracePeriod:         cfg.groupGrace,
 		LogLevel:                 asynq.ErrorLevel,
+		AttemptLog:               s.attemptLog,
 	}
 	if cfg.retryDelay != nil {
 		config.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return *cfg.retryDelay }

@@ -76,9 +76,10 @@ func features() []*workload {
 	for _, c := range []struct {
 		delay         time.Duration
 		tasks, rounds int
-	}{{0, 20_000, 0}, {time.Second, 10_000, 2}} {
+		sides         []string
+	}{{0, 20_000, 0, []string{sideOurs, sideLogged, sideReference}}, {time.Second, 10_000, 2, nil}} {
 		list = append(list, &workload{
-			name: name("process", "retry", c.delay), size: c.tasks, least: 200, rounds: c.rounds,
+			name: name("process", "retry", c.delay), size: c.tasks, least: 200, rounds: c.rounds, sides: c.sides,
 			run: with(func(w *drain) { w.failFirst, w.retryDelay = true, c.delay }),
 		})
 	}
