@@ -49,12 +49,13 @@ func newAttemptInfo(a wire.Attempt) AttemptInfo {
 	}
 }
 
-// encodeAttempts returns the log of the last of the attempts.
-func encodeAttempts(attempts []AttemptInfo) []byte {
-	attempts = attempts[max(0, len(attempts)-maxAttemptLog):]
+// encodeAttempts returns the log of the last of the attempts of a task that has failed so often.
+func encodeAttempts(attempts []AttemptInfo, failed int) []byte {
+	attempts = attempts[max(0, len(attempts)-wire.MaxLog):]
 	log := make([]wire.Attempt, len(attempts))
 	for i, a := range attempts {
-		log[i] = wire.Attempt{Started: wireMilli(a.Started), Ended: wireMilli(a.Ended), Kind: string(a.Kind), Err: a.Err, Server: a.Server}
+		number := max(failed, len(attempts)) - len(attempts) + i
+		log[i] = wire.Attempt{Number: number, Started: wireMilli(a.Started), Ended: wireMilli(a.Ended), Kind: string(a.Kind), Err: a.Err, Server: a.Server}
 	}
 	return wire.EncodeAttempts(log)
 }

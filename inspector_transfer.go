@@ -249,9 +249,6 @@ func (r *TaskRecord) stored(keys wire.Queue) (*inspect.StoredTask, error) {
 		return fail("there is no such state")
 	}
 	t := &inspect.StoredTask{ID: r.ID, State: wire.State(r.State), Group: r.Group, Result: bytes.Clone(r.Result), LockedUntil: r.LockedUntil}
-	if len(r.Attempts) > 0 {
-		t.Log = encodeAttempts(r.Attempts)
-	}
 	if r.UniqueKey != "" {
 		t.UniqueKey = keys.UniquePrefix() + r.UniqueKey
 	}
@@ -263,7 +260,7 @@ func (r *TaskRecord) stored(keys wire.Queue) (*inspect.StoredTask, error) {
 		}
 	}
 	if r.Unreadable != nil {
-		t.Message = bytes.Clone(r.Unreadable)
+		t.Message, t.Log = bytes.Clone(r.Unreadable), encodeAttempts(r.Attempts, 0)
 		return t, nil
 	}
 	msg := &wire.TaskMessage{
@@ -275,7 +272,7 @@ func (r *TaskRecord) stored(keys wire.Queue) (*inspect.StoredTask, error) {
 	if err != nil {
 		return fail("%v", err)
 	}
-	t.Message = text
+	t.Message, t.Log = text, encodeAttempts(r.Attempts, msg.Retried+msg.Archived())
 	return t, nil
 }
 

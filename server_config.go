@@ -144,7 +144,8 @@ type Config struct {
 
 	// AttemptLog is the number of failed attempts that are kept with a task, at most 100, for
 	// TaskInfo.Attempts. A failed attempt takes 100 bytes to 1.5 kB in Redis until the task is
-	// deleted. The default is 0: none are kept, except in TaskInfo.LastErr the last error.
+	// deleted. The default is 0: none are kept, except in TaskInfo.LastErr the last error. After a
+	// change to a smaller number, tasks keep the older ones until they have failed often enough.
 	AttemptLog int
 
 	// Archive limits the archives of the queues. QueueConfigs overrides it for single queues.
@@ -282,9 +283,6 @@ func (fn GroupAggregatorFunc) Aggregate(group string, tasks []*Task) *Task { ret
 // maxConcurrency bounds the memory that a server allocates in advance.
 const maxConcurrency = 1_000_000
 
-// maxAttemptLog bounds the log of a task.
-const maxAttemptLog = 100
-
 // withDefaults returns a copy of cfg with all defaults set. It panics if cfg is invalid.
 func (cfg Config) withDefaults() Config {
 	if cfg.Concurrency < 1 {
@@ -320,7 +318,7 @@ func (cfg Config) withDefaults() Config {
 	cfg.LeaseDuration = time.Duration(ceilSeconds(cfg.LeaseDuration)) * time.Second
 	setDefault(&cfg.StuckGracePeriod, 10*time.Second)
 	setDefault(&cfg.UnhandledFor, 0)
-	cfg.AttemptLog = min(max(cfg.AttemptLog, 0), maxAttemptLog)
+	cfg.AttemptLog = min(max(cfg.AttemptLog, 0), wire.MaxLog)
 	return cfg
 }
 

@@ -17,7 +17,7 @@ type StoredTask struct {
 	Score        string // in the collection of its state; "" where that has none
 	PendingSince string // unix nanoseconds; "" unless pending
 	Result       []byte
-	Log          []byte // encoded wire.Attempts
+	Log          []byte // see wire.DecodeAttempts
 	Group        string
 	UniqueKey    string    // key of its lock; "" if it has none
 	LockedUntil  time.Time // when the lock ends that it holds; zero if it holds none
@@ -42,8 +42,8 @@ func readListed(r *script.Reader) (t reading) {
 // readStored reads a task in the reply of read_tasks.lua, up to the time until its lock expires.
 func readStored(r *script.Reader) reading {
 	t := readListed(r)
-	t.Log, t.progress = r.Bytes(), r.Bytes()
-	t.token, t.settled, t.UniqueKey = r.Text(), r.Text(), r.Text()
+	t.progress = r.Bytes()
+	t.token, t.settled, t.UniqueKey, t.Log = r.Text(), r.Text(), r.Text(), r.Bytes()
 	return t
 }
 

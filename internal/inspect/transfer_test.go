@@ -37,7 +37,7 @@ func stored(t *testing.T, now time.Time) []*inspect.StoredTask {
 			task.UniqueKey = "asynq:{q}:unique:test:" + id
 			task.LockedUntil = now.Add(time.Hour).Truncate(time.Second)
 			task.Result = []byte("result of " + id)
-			task.Log = []byte("log of " + id)
+			task.Log = []byte("log:3\n{log of " + id + "}")
 		}
 		tasks = append(tasks, task)
 	}

@@ -192,6 +192,7 @@ func (r *Recoverer) decide(queue string, e rdb.Expired, item *rdb.Settlement) de
 		return decision{msg: msg}
 	}
 	item.Failed = true
+	number := msg.Retried + msg.Archived()
 	if msg.Retried >= msg.MaxRetry {
 		item.Outcome = rdb.Archive
 	} else {
@@ -200,8 +201,11 @@ func (r *Recoverer) decide(queue string, e rdb.Expired, item *rdb.Settlement) de
 	now := time.Now()
 	msg.LastErr, msg.LastFailedAt = r.Expired.Error(), now.Unix()
 	if r.AttemptLog > 0 {
-		lost := wire.Attempt{Ended: now.UnixMilli(), Kind: wire.AttemptLeaseExpired, Err: msg.LastErr}
-		item.Extra = &rdb.Extra{Attempt: lost.Encode(), LogSize: r.AttemptLog}
+		lost := wire.Attempt{Number: number, Ended: now.UnixMilli(), Kind: wire.AttemptLeaseExpired, Err: msg.LastErr}
+		item.Extra = &rdb.Extra{Attempt: lost.Encode(), Number: number, LogSize: r.AttemptLog}
+		if item.Outcome == rdb.Archive {
+			msg.CountArchived()
+		}
 	}
 	if item.Message, err = msg.Encode(); err != nil {
 		item.Message = nil // keep the message as it is

@@ -18,18 +18,31 @@ import (
 
 // logged returns the values of a settlement with an entry in the log of its task.
 func logged(size, n int) *rdb.Extra {
-	return &rdb.Extra{Attempt: wire.Attempt{Ended: int64(n), Kind: wire.AttemptFailed, Err: fmt.Sprint("error ", n)}.Encode(), LogSize: size}
+	a := wire.Attempt{Number: n, Ended: int64(n), Kind: wire.AttemptFailed, Err: fmt.Sprint("error ", n)}
+	return &rdb.Extra{Attempt: a.Encode(), Number: n, LogSize: size}
+}
+
+// logOf returns the log of a task of queue q.
+func logOf(t *testing.T, client redis.UniversalClient, id string) []byte {
+	t.Helper()
+	fields, err := client.HGetAll(context.Background(), "asynq:{q}:t:"+id).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log []byte
+	for field, entry := range fields {
+		if strings.HasPrefix(field, wire.FieldLog) {
+			log = fmt.Appendf(log, "%s\n%s\n", field, entry)
+		}
+	}
+	return log
 }
 
 // wantLog checks the entries in the log of task a of queue q.
 func wantLog(t *testing.T, client redis.UniversalClient, want ...int64) {
 	t.Helper()
-	log, err := client.HGet(context.Background(), "asynq:{q}:t:a", wire.FieldLog).Bytes()
-	if err != nil && len(want) > 0 {
-		t.Fatal(err)
-	}
 	var got []int64
-	for _, a := range wire.DecodeAttempts(log) {
+	for _, a := range wire.DecodeAttempts(logOf(t, client, "a")) {
 		if got = append(got, a.Ended); a.Err != fmt.Sprint("error ", a.Ended) {
 			t.Errorf("entry %+v", a)
 		}
@@ -64,33 +77,36 @@ func TestSettleWritesLog(t *testing.T) {
 						t.Errorf("the same call again: code %d, want %d", code, o.code)
 					}
 				})
-				redistest.Must(t, r.Client().HDel(context.Background(), "asynq:{q}:t:a", wire.FieldLog, wire.FieldProgress))
+				redistest.Must(t, r.Client().HDel(context.Background(), "asynq:{q}:t:a", wire.LogField(1), wire.FieldProgress))
 				redistest.WantDump(t, r, o.want)
 			})
 		})
 	}
 }
 
-// The log keeps the newest entries, whatever their number was before.
+// The log keeps the newest entries. Servers with a smaller size than before remove one entry for
+// each that they add.
 func TestLogIsTrimmed(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
-		ctx, b := context.Background(), r.Broker()
+		b := r.Broker()
 		r.Make(t, redistest.NewTask(t, "q", "a"))
-		want := [][]int64{{1}, {1, 2}, {1, 2, 3}, {2, 3, 4}, {3, 4, 5}, {6}, {6, 7}, {7, 8}, {8, 9}}
-		for i, size := range []int{3, 3, 3, 3, 3, 1, 100, 2, 2} {
+		want := [][]int64{{0}, {0, 1}, {0, 1, 2}, {1, 2, 3}, {1, 2, 3, 4}, {1, 2, 4, 5}, {1, 2, 5, 6}}
+		for n, size := range []int{3, 3, 3, 3, 100, 2, 2} {
 			f := r.Fetch(t, "q", 1)
-			redistest.Settle(t, b, rdb.Settlement{ID: "a", Token: f.Token, Outcome: rdb.Retry, Extra: logged(size, i+1)})
-			wantLog(t, r.Client(), want[i]...)
+			redistest.Settle(t, b, rdb.Settlement{ID: "a", Token: f.Token, Outcome: rdb.Retry, Extra: logged(size, n)})
+			wantLog(t, r.Client(), want[n]...)
 		}
 		for _, outcome := range []rdb.Outcome{rdb.Requeue, rdb.Retry} { // without an entry, the log stays
 			f := r.Fetch(t, "q", 1)
 			redistest.Settle(t, b, rdb.Settlement{ID: "a", Token: f.Token, Outcome: outcome})
-			wantLog(t, r.Client(), 8, 9)
+			wantLog(t, r.Client(), 1, 2, 5, 6)
 		}
-		redistest.Must(t, r.Client().HSet(ctx, "asynq:{q}:t:a", wire.FieldLog, "of another library"))
-		f := r.Fetch(t, "q", 1)
-		redistest.Settle(t, b, rdb.Settlement{ID: "a", Token: f.Token, Outcome: rdb.Archive, Extra: logged(3, 10)})
-		wantLog(t, r.Client(), 10)
+		msg := redistest.Encode(t, redistest.Message("q", "a"))
+		for _, n := range []int{101, 102} { // they take the places of older ones
+			f := r.Fetch(t, "q", 1)
+			redistest.Settle(t, b, rdb.Settlement{ID: "a", Token: f.Token, Outcome: rdb.Retry, Message: msg, Extra: logged(100, n)})
+		}
+		wantLog(t, r.Client(), 5, 6, 101, 102)
 	})
 }
 
@@ -115,37 +131,39 @@ func TestSettleWritesLogsOfMany(t *testing.T) {
 		}
 		r.Broker().RoundTrip(ctx, &rdb.RoundTrip{Settle: batch})
 		for i, id := range ids {
-			want := make([]any, 3) // log, progress, result
+			want, field := make([]any, 3), wire.LogField(0) // log, progress, result
 			switch i % 4 {
 			case 0:
 				want[0] = string(logged(5, i).Attempt)
+				field = wire.LogField(i)
 			case 1:
 				want[1] = id
 			case 2:
 				want[2] = id
 			}
-			if got := r.Client().HMGet(ctx, "asynq:{q}:t:"+id, wire.FieldLog, wire.FieldProgress, wire.FieldResult).Val(); !slices.Equal(got, want) {
+			if got := r.Client().HMGet(ctx, "asynq:{q}:t:"+id, field, wire.FieldProgress, wire.FieldResult).Val(); !slices.Equal(got, want) {
 				t.Errorf("task %d: %q, want %q", i, got, want)
 			}
 		}
 	})
 }
 
-// A log is bounded in bytes, however often the task fails and whatever the errors are. The calls
-// for many long logs are split.
+// A log is bounded in bytes, however often the task fails and whatever the errors are.
 func TestLogIsBounded(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
-		ctx, client := context.Background(), r.Client()
-		b, recorded := redistest.RecordingBroker(t, r)
+		ctx, b := context.Background(), r.Broker()
 		const tasks, rounds, size = 20, 500, 20 // 10,000 retries
 		r.Enqueue(t, "q", tasks)
-		entry := wire.Attempt{Started: 1e12, Ended: 1e12, Kind: wire.AttemptFailed, Server: "host:1", Err: strings.Repeat("\x00\n", 10_000)}.Encode()
-		for range rounds {
+		for n := range rounds {
+			a := wire.Attempt{
+				Number: n, Started: 1e12, Ended: 1e12, Kind: wire.AttemptFailed, Server: "host:1", Err: strings.Repeat("\x00\n", 10_000),
+			}
 			f := r.Fetch(t, "q", tasks)
 			var batch []*rdb.Settlement
 			for _, task := range f.Tasks {
 				batch = append(batch, &rdb.Settlement{
-					Queue: "q", ID: task.ID, Token: f.Token, Outcome: rdb.Retry, Extra: &rdb.Extra{Attempt: entry, LogSize: size},
+					Queue: "q", ID: task.ID, Token: f.Token, Outcome: rdb.Retry,
+					Extra: &rdb.Extra{Attempt: a.Encode(), Number: n, LogSize: size},
 				})
 			}
 			b.RoundTrip(ctx, &rdb.RoundTrip{Settle: batch})
@@ -155,21 +173,10 @@ func TestLogIsBounded(t *testing.T) {
 				}
 			}
 		}
-		log := client.HGet(ctx, "asynq:{q}:t:t1", wire.FieldLog).Val()
-		if n := len(wire.DecodeAttempts([]byte(log))); n != size || len(log) > size*(wire.MaxAttemptErr+200) {
-			t.Errorf("after %d retries the log has %d entries and %d bytes", rounds, n, len(log))
-		}
-		if n := len(recorded.Calls["settle"]); n != rounds {
-			t.Errorf("%d calls", n)
-		}
-		batch := make([]*rdb.Settlement, 500)
-		for i := range batch {
-			batch[i] = &rdb.Settlement{Queue: "q", ID: fmt.Sprint("none ", i), Token: "f", Outcome: rdb.Retry, Extra: &rdb.Extra{Attempt: entry, LogSize: 100}}
-		}
-		before := len(recorded.Calls["settle"])
-		b.RoundTrip(ctx, &rdb.RoundTrip{Settle: batch})
-		if n := len(recorded.Calls["settle"]) - before; n < 500*100*len(entry)/script.MaxBatchBytes {
-			t.Errorf("%d tasks with logs of %d bytes are settled with %d calls", len(batch), 100*len(entry), n)
+		log := logOf(t, r.Client(), "t1")
+		all := wire.DecodeAttempts(log)
+		if len(all) != size || all[0].Number != rounds-size || len(log) > size*(wire.MaxAttemptErr+200) {
+			t.Errorf("after %d retries the log has %d entries and %d bytes", rounds, len(all), len(log))
 		}
 	})
 }

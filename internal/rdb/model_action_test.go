@@ -111,6 +111,7 @@ func (m *machine) pickExtra(t *rapid.T) *rdb.Extra {
 	e := &rdb.Extra{}
 	if oneIn(t, 2, "entry") {
 		e.Attempt, e.LogSize = []byte(m.newName("entry")), rapid.IntRange(1, 3).Draw(t, "log size")
+		e.Number = rapid.IntRange(0, 6).Draw(t, "attempt")
 	}
 	if oneIn(t, 2, "progress") {
 		e.Progress = []byte(m.newName("progress"))

@@ -175,7 +175,8 @@ func (q *modelQueue) addTask(s snapshot, t *modelTask) {
 	at := strconv.FormatInt(t.at.unix, 10)
 	hash := map[string]string{wire.FieldMessage: t.message, wire.FieldState: t.state.String(), wire.FieldToken: t.token,
 		wire.FieldSettled: t.settled, wire.FieldGroup: t.group, wire.FieldUniqueKey: t.lock, wire.FieldResult: t.result,
-		wire.FieldLog: t.log, wire.FieldProgress: t.progress}
+		wire.FieldProgress: t.progress}
+	maps.Copy(hash, t.log)
 	maps.DeleteFunc(hash, func(_, value string) bool { return value == "" })
 	key, field := q.timeOf(t)
 	s[q.keys.Task(t.id)] = hash

@@ -3,7 +3,6 @@ package rdb_test
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
@@ -40,9 +39,10 @@ type modelQueue struct {
 
 // modelTask is one task. Its time is the score, or pending_since, of its state.
 type modelTask struct {
-	id, message, token, settled, group, set, lock, result, log, progress string
-	state                                                                wire.State
-	at                                                                   moment
+	id, message, token, settled, group, set, lock, result, progress string
+	log                                                             map[string]string // by field
+	state                                                           wire.State
+	at                                                              moment
 }
 
 // moment is a time in unix seconds. The model knows only approximately when a step took place. It
@@ -290,11 +290,13 @@ func (t *modelTask) extra(e *rdb.Extra) {
 		return
 	}
 	if e.Attempt != nil {
-		entries := strings.Split(string(e.Attempt)+"\n"+t.log, "\n")
-		if t.log == "" {
-			entries = entries[:1]
+		log := map[string]string{wire.LogField(e.Number): string(e.Attempt)}
+		for field, entry := range t.log {
+			if log[field] == "" && (e.Number < e.LogSize || field != wire.LogField(e.Number-e.LogSize)) {
+				log[field] = entry
+			}
 		}
-		t.log = strings.Join(entries[:min(len(entries), e.LogSize)], "\n")
+		t.log = log // a new map: the states before keep theirs
 	}
 	if e.Progress != nil {
 		t.progress = string(e.Progress)

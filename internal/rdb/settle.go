@@ -69,16 +69,16 @@ type Settlement struct {
 // Extra are values of a settlement that few tasks have.
 type Extra struct {
 	Attempt  []byte // a wire.Attempt to add to the log of the task; nil: none
+	Number   int    // of the attempt
 	LogSize  int    // maximum number of entries of the log
 	Progress []byte // a wire.Progress; nil: unchanged
 }
 
-// size returns the bytes of user data that a settlement moves. It assumes that the entries of a log
-// are as long as the new one.
+// size returns the bytes of user data that a settlement moves.
 func (s *Settlement) size() int {
 	n := len(s.Message) + len(s.Result)
 	if e := s.Extra; e != nil {
-		n += e.LogSize*len(e.Attempt) + len(e.Progress)
+		n += len(e.Attempt) + len(e.Progress)
 	}
 	return n
 }
@@ -293,7 +293,10 @@ func (s *settleBatch) addValues(c *script.Call) {
 // add adds the values of the task with the number i.
 func (e *Extra) add(c *script.Call, i int) {
 	if e.Attempt != nil {
-		c.Arg(i, "log", append(strconv.AppendInt(nil, int64(e.LogSize), 10), " "+string(e.Attempt)...))
+		c.Arg(i, wire.LogField(e.Number), e.Attempt)
+		if e.Number >= e.LogSize && e.LogSize < wire.MaxLog {
+			c.Arg(i, "drop", wire.LogField(e.Number-e.LogSize))
+		}
 	}
 	if e.Progress != nil {
 		c.Arg(i, "progress", e.Progress)

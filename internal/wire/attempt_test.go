@@ -12,21 +12,45 @@ import (
 
 func TestAttempts(t *testing.T) {
 	all := []wire.Attempt{
-		{Ended: 1_700_000_000_000, Kind: wire.AttemptLeaseExpired, Err: "lease expired"},
-		{Started: 1_700_000_000_001, Ended: 1_700_000_000_500, Kind: wire.AttemptFailed, Server: "host:1", Err: "two\nlines <&>"},
+		{Number: 99, Ended: 1_700_000_000_000, Kind: wire.AttemptLeaseExpired, Err: "lease expired"},
+		{Number: 100, Started: 1_700_000_000_001, Ended: 1_700_000_000_500, Kind: wire.AttemptFailed, Server: "host:1", Err: "two\nlines <&>"},
 	}
 	log := wire.EncodeAttempts(all)
-	if want := `{"started":1700000000001,"ended":1700000000500,"kind":"failed","server":"host:1","error":"two\nlines <&>"}` + "\n" +
-		`{"ended":1700000000000,"kind":"lease_expired","error":"lease expired"}`; string(log) != want {
-		t.Errorf("encoded:\n%s\nwant:\n%s", log, want)
+	older := "log:99\n" + `{"n":99,"ended":1700000000000,"kind":"lease_expired","error":"lease expired"}`
+	newer := "log:0\n" + `{"n":100,"started":1700000000001,"ended":1700000000500,"kind":"failed","server":"host:1","error":"two\nlines <&>"}`
+	if string(log) != older+"\n"+newer {
+		t.Errorf("encoded:\n%s", log)
 	}
-	for _, text := range []string{string(log), string(log) + "\n", "\n" + string(log), "junk\n" + string(log) + "\n{\"ended\":"} {
+	for _, text := range []string{string(log), string(log) + "\n", "\n" + newer + "\n" + older, "junk\n" + string(log) + "\n{\"ended\":"} {
 		if got := wire.DecodeAttempts([]byte(text)); !slices.Equal(got, all) {
 			t.Errorf("%q is decoded as %+v", text, got)
 		}
 	}
 	if got := wire.DecodeAttempts(nil); got != nil {
 		t.Errorf("no log is decoded as %+v", got)
+	}
+}
+
+// Each attempt has a number, also those after which a task was archived, and any number a field.
+func TestAttemptNumbers(t *testing.T) {
+	msg := &wire.TaskMessage{Retried: 25}
+	for want := range 3 {
+		if got := msg.Archived(); got != want {
+			t.Errorf("archived %d times, want %d", got, want)
+		}
+		msg.CountArchived()
+	}
+	msg.SetExt("archived=many")
+	if got := msg.Archived(); got != 0 {
+		t.Errorf("a malformed number is read as %d", got)
+	}
+	for number, want := range map[int]string{0: "log:0", 99: "log:99", 100: "log:0", 1234: "log:34"} {
+		if got := wire.LogField(number); got != want {
+			t.Errorf("attempt %d is stored as %s, want %s", number, got, want)
+		}
+	}
+	if got := wire.LogField(-1); !strings.HasPrefix(got, wire.FieldLog) { // of a hostile message
+		t.Errorf("a negative number is stored as %s", got)
 	}
 }
 

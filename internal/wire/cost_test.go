@@ -14,12 +14,14 @@ func TestAllocations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	attempt := wire.Attempt{Number: 3, Started: 1_700_000_000_000, Ended: 1_700_000_000_001, Kind: wire.AttemptFailed, Server: "host:1", Err: "refused"}
 	tests := []struct {
 		name string
 		want float64
 		f    func() error
 	}{
 		{"Encode", 1, func() error { _, err := rich.Encode(); return err }},
+		{"Attempt", 1, func() error { attempt.Encode(); return nil }},
 		{"Decode", 2, func() error { _, err := wire.DecodeTaskMessage(encoded); return err }},
 	}
 	for _, tt := range tests {

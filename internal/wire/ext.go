@@ -17,6 +17,10 @@ const (
 	// set while servers return the task.
 	ExtUnhandledSince = "unhandled_since"
 
+	// ExtArchived is the number of failed attempts after which the task was archived, which Retried
+	// does not count. It is set by servers that keep a log.
+	ExtArchived = "archived"
+
 	// ExtExpires is when the task expires, in Unix seconds: no attempt starts then or later.
 	ExtExpires = "expires"
 )

@@ -62,6 +62,6 @@ const (
 	FieldToken        = "token"    // extension: the lease token; only while active
 	FieldPosition     = "position" // extension: of the ID in a long active list, counted from the tail
 	FieldSettled      = "settled"  // extension: the token of the last settled attempt, or the ID of its recovery
-	FieldLog          = "log"      // extension: the last failed attempts, see Attempt
+	FieldLog          = "log:"     // extension: prefix of the fields of the last failed attempts, see LogField
 	FieldProgress     = "progress" // extension: what the handler reported last, see Progress
 )

@@ -293,15 +293,16 @@ func (f *Fetcher) fail(a *Attempt, err error) {
 		s.Outcome, s.Delay = rdb.Defer, f.delay(a, err, request)
 	}
 	clearUnhandled(msg)
-	f.logAttempt(a, err)
 	f.writeFailure(a, err)
 	f.keepFailure(a, err)
 }
 
-// writeFailure writes the message with the error of the attempt to the settlement.
+// writeFailure writes the message with the error of the attempt to the settlement, and the entry of
+// its log.
 func (f *Fetcher) writeFailure(a *Attempt, err error) {
 	a.Message.LastErr = strings.ToValidUTF8(err.Error(), "\uFFFD")
 	a.Message.LastFailedAt = time.Now().Unix()
+	f.logAttempt(a, err)
 	f.encode(a)
 }
 

@@ -2,14 +2,14 @@ package worker
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
-// logAttempt adds an entry for a failed attempt to the settlement, if logs are kept.
+// logAttempt adds an entry for a failed attempt to the settlement, if logs are kept. The message
+// has the error, and is encoded afterwards.
 func (f *Fetcher) logAttempt(a *Attempt, err error) {
 	s := &a.settlement
 	if f.cfg.AttemptLog <= 0 || s.Outcome == rdb.Defer {
@@ -17,13 +17,17 @@ func (f *Fetcher) logAttempt(a *Attempt, err error) {
 	}
 	now := time.Now()
 	e := wire.Attempt{
+		Number:  a.Retried + a.Message.Archived(),
 		Started: a.Started.UnixMilli(), Ended: now.UnixMilli(), Kind: a.kind(err, now), Server: f.cfg.Holder(a),
-		Err: strings.ToValidUTF8(err.Error(), "\uFFFD"),
+		Err: a.Message.LastErr,
 	}
 	if s.Extra == nil {
 		s.Extra = &rdb.Extra{}
 	}
-	s.Extra.Attempt, s.Extra.LogSize = e.Encode(), f.cfg.AttemptLog
+	s.Extra.Attempt, s.Extra.Number, s.Extra.LogSize = e.Encode(), e.Number, f.cfg.AttemptLog
+	if s.Outcome == rdb.Archive {
+		a.Message.CountArchived()
+	}
 }
 
 // kind classifies the error of an attempt that failed now.

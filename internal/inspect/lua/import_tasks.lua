@@ -96,7 +96,9 @@ for _, t in ipairs(new) do
     redis.call("HSET", t.task, "result", t.result)
   end
   if t.log ~= "" then
-    redis.call("HSET", t.task, "log", t.log)
+    for field, entry in string.gmatch(t.log, "([^\n]+)\n([^\n]+)") do
+      redis.call("HSET", t.task, field, entry)
+    end
   end
   if t.group ~= "" then
     redis.call("HSET", t.task, "group", t.group)

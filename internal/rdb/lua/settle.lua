@@ -27,32 +27,41 @@
 --            pending tasks), next (before them), archive (number: maximum number of archived
 --            tasks), requeue (unfinished tasks, in reverse order of execution), delete
 -- ARGV[7..]  for each task: msg ("" = unchanged); then for each value: number of its task, its name
---            (lock, result, progress or log), the value (log: maximum number of entries, a space,
---            the new entry). A task that leaves its lock to a follower needs the lock with each
---            outcome but archive
+--            (lock, result, progress, drop, or the field of a log entry), the value (drop: the
+--            field of the log entry to remove). A task that leaves its lock to a follower needs the
+--            lock with each outcome but archive
 -- RETURN     for each task: OK, ALREADY, GONE or LOST. A repeated call returns GONE for deleted
 --            tasks.
--- BOUND      500 tasks, and as many trimmed; logs of about a megabyte
+-- BOUND      500 tasks, and as many trimmed
 --
 -- A task that would wait again is deleted if a follower has replaced it; see lib/replaced.lua. The
 -- attempt counts as usual.
--- include: codes fields clock mark counters locks long active held purge archive expired log replaced
+-- include: codes fields clock mark counters locks long active held purge archive expired replaced
 
 local now, us = clock()
 local recovery = ARGV[4] ~= "" and ARGV[4]
+-- The tables of values and outcomes that no task has stay nil: each costs as much as a command.
 local args, values = ARGV, nil
+local logs, drops -- logs: the position of the entry's field in args
 for first = #KEYS - 4, #args, 3 do -- 11 keys and 6 arguments are not of a task
-  local name = args[first + 1]
-  values = values or {}
-  values[name] = values[name] or {}
-  values[name][tonumber(args[first])] = args[first + 2]
+  local i, name = tonumber(args[first]), args[first + 1]
+  if name == "drop" then
+    drops = drops or {}
+    drops[i] = args[first + 2]
+  elseif name == "lock" or name == "result" or name == "progress" then
+    values = values or {}
+    values[name] = values[name] or {}
+    values[name][i] = args[first + 2]
+  else
+    logs = logs or {}
+    logs[i] = first + 1
+  end
 end
-local locks, results, progress, logs
+local locks, results, progress
 if values then
-  locks, results, progress, logs = values.lock, values.result, values.progress, values.log
+  locks, results, progress = values.lock, values.result, values.progress
 end
 
--- The tables of outcomes that no task has stay nil: each costs as much as a command.
 local codes, ids, settled, n = {}, {}, {}, 0
 local entries, front, back, toDelete, relocks
 local processed, failures = 0, 0
@@ -156,13 +165,23 @@ for i = 1, #codes do
   local to, task, msg = settled[i], KEYS[i + 11], ARGV[i + 6]
   local state = to and to.state
   if state then
+    local log, since = logs and logs[i], state == "pending" and now_ns
     if msg == "" then
       redis.call("HSET", task, "state", state, "settled", to.by)
-    else
+    elseif not log then
       redis.call("HSET", task, "state", state, "settled", to.by, "msg", msg)
+    elseif not since then -- a command of its own would cost more than the entry
+      redis.call("HSET", task, "state", state, "settled", to.by, "msg", msg, args[log], args[log + 1])
+      log = nil
+    else
+      redis.call("HSET", task, "state", state, "settled", to.by, "msg", msg, args[log], args[log + 1], "pending_since", since)
+      log, since = nil, nil
     end
-    if state == "pending" then
-      redis.call("HSET", task, "pending_since", now_ns)
+    if since then
+      redis.call("HSET", task, "pending_since", since)
+    end
+    if log then
+      redis.call("HSET", task, args[log], args[log + 1])
     end
     if results and results[i] then
       redis.call("HSET", task, "result", results[i])
@@ -170,8 +189,8 @@ for i = 1, #codes do
     if progress and progress[i] then
       redis.call("HSET", task, "progress", progress[i])
     end
-    if logs and logs[i] then
-      redis.call("HSET", task, "log", prepend(redis.call("HGET", task, "log"), logs[i]))
+    if drops and drops[i] then
+      redis.call("HDEL", task, drops[i])
     end
     -- Processes of other libraries may fetch the task next, and do not know the token.
     if state == "completed" then
