@@ -152,3 +152,31 @@ func TestChartsDuringOutage(t *testing.T) {
 		t.Errorf("%d commands were sent", after-before)
 	}
 }
+
+// Task types are ranked by their recorded attempts, not by a sample of stored tasks.
+func TestTypesAreRankedByAttempts(t *testing.T) {
+	s := newSite(t)
+	s.put("mail", failedTask("stored", "no"), failedTask("stored", "no"), failedTask("stored", "no"))
+	s.attempts("mail", "seldom", 3)
+	s.attempts("low", "often", 6)
+	s.read()
+	s.look()
+	page := s.get("/types")
+	rows := page.rows()
+	if len(rows) != 3 || !strings.HasPrefix(rows[0], "often ") || !strings.Contains(rows[0], " 6 2 ") || !strings.HasPrefix(rows[1], "seldom ") || !strings.HasSuffix(rows[2], "– – – –") {
+		t.Errorf("rows %q", rows)
+	}
+	one := s.get("/type", "type", "often", "span", "48h")
+	if got := one.text(".figures"); !strings.Contains(got, "Attempts 6 33 % failed, in the time range") || !strings.Contains(got, "Duration p95") {
+		t.Errorf("the figures are %q", got)
+	}
+	if got := one.text(".charts"); !strings.Contains(got, "Duration of attempts") {
+		t.Errorf("the charts are %q", got)
+	}
+	if known, step := s.points("of=type&type=often&metrics=duration_p99&span=48h", "duration_p99"); len(known) == 0 || step != 600 {
+		t.Errorf("the series is %v, step %d", known, step)
+	}
+	if known, _ := s.points("of=type&type=never&metrics=duration_p99&span=48h", "duration_p99"); len(known) != 0 {
+		t.Errorf("of another type: %v", known)
+	}
+}

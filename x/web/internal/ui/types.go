@@ -14,6 +14,7 @@ import (
 	"github.com/asynq-go/asynq/x/web/internal/prom"
 	"github.com/asynq-go/asynq/x/web/internal/show"
 	"github.com/asynq-go/asynq/x/web/internal/survey"
+	"github.com/asynq-go/asynq/x/web/internal/trend"
 )
 
 type typesBody struct {
@@ -24,6 +25,8 @@ type typesBody struct {
 	Pages      pager
 	States     []string
 	Prometheus prometheusNote
+	Span       spanChoice
+	Recorded   bool // servers have recorded attempts in the time range
 }
 
 // prometheusNote describes why there are no rates.
@@ -37,8 +40,9 @@ type typeRow struct {
 	*survey.Type
 	Counts           []count
 	Running          int
-	Longest, Average time.Duration // of running tasks
-	Rates            *prom.Rates   // nil: unknown
+	Longest, Average time.Duration       // of running tasks
+	Rates            *prom.Rates         // nil: unknown
+	Stats            *asynq.AttemptStats // in the time range; nil: none recorded
 }
 
 // In returns the number of tasks in a state.
@@ -77,12 +81,14 @@ const typesAPage = 100
 // Prometheus.
 func (u *UI) types(r *http.Request) (*view, error) {
 	result, err := u.surveyed(r.Context())
-	body := typesBody{Survey: noteOf(result, err), Filter: r.URL.Query().Get("name"), States: stateNames, Prometheus: prometheusNote{Configured: u.Prometheus != nil}}
+	body := typesBody{Survey: noteOf(result, err), Filter: r.URL.Query().Get("name"), States: stateNames, Prometheus: prometheusNote{Configured: u.Prometheus != nil}, Span: u.spanOf(r, statsSpans)}
 	rates, err := u.Prometheus.Types(r.Context())
 	if err != nil {
 		body.Prometheus.Error = sentence(err.Error())
 	}
-	for _, row := range typeRows(result, u.Poller.Latest(), rates) {
+	stats := u.typeStats(r.Context(), &body.Span)
+	body.Recorded = len(stats) > 0
+	for _, row := range typeRows(result, u.Poller.Latest(), rates, stats) {
 		if strings.Contains(strings.ToLower(row.Name), strings.ToLower(body.Filter)) {
 			body.Rows = append(body.Rows, row)
 		}
@@ -105,12 +111,21 @@ func (u *UI) types(r *http.Request) (*view, error) {
 		{"share", "Failed share", "n", func(a, b typeRow) int { return cmp.Compare(share(a), share(b)) }},
 		{"hour", "Completed in 1 h", "n", func(a, b typeRow) int { return cmp.Compare(a.LastHour, b.LastHour) }},
 	}
+	first := "tasks"
+	if body.Recorded {
+		first = "attempts"
+		sorts = append(sorts,
+			sorting[typeRow]{"attempts", "Attempts", "n", func(a, b typeRow) int { return cmp.Compare(a.Attempts(), b.Attempts()) }},
+			sorting[typeRow]{"attempts_failed", "Failed attempts", "n", func(a, b typeRow) int { return cmp.Compare(a.FailedAttempts(), b.FailedAttempts()) }},
+			sorting[typeRow]{"p95", "Duration p95", "n", func(a, b typeRow) int { return cmp.Compare(a.P95(), b.P95()) }},
+			sorting[typeRow]{"total", "Total duration", "n", func(a, b typeRow) int { return cmp.Compare(a.TotalDuration(), b.TotalDuration()) }})
+	}
 	if body.Prometheus.Configured { // only Prometheus has these
 		sorts = append(sorts,
-			sorting[typeRow]{"rate", "Attempts", "n", func(a, b typeRow) int { return cmp.Compare(rate(a), rate(b)) }},
+			sorting[typeRow]{"rate", "Attempts/s", "n", func(a, b typeRow) int { return cmp.Compare(rate(a), rate(b)) }},
 			sorting[typeRow]{"took", "Duration", "n", func(a, b typeRow) int { return cmp.Compare(took(a), took(b)) }})
 	}
-	if body.Columns, err = sortBy(u, r, body.Rows, sorts, "tasks"); err != nil {
+	if body.Columns, err = sortBy(u, r, body.Rows, sorts, first); err != nil {
 		return nil, err
 	}
 	body.Rows, body.Pages, err = pageOf(u, r, body.Rows, typesAPage)
@@ -118,7 +133,7 @@ func (u *UI) types(r *http.Request) (*view, error) {
 }
 
 // typeRows joins the sources of task types.
-func typeRows(result *survey.Result, s *poll.Snapshot, rates prom.Types) []typeRow {
+func typeRows(result *survey.Result, s *poll.Snapshot, rates prom.Types, stats map[string]*asynq.AttemptStats) []typeRow {
 	rows := make(map[string]*typeRow)
 	row := func(name string) *typeRow {
 		if rows[name] == nil {
@@ -139,6 +154,9 @@ func typeRows(result *survey.Result, s *poll.Snapshot, rates prom.Types) []typeR
 	}
 	for name, r := range rates {
 		row(name).Rates = &r
+	}
+	for name, s := range stats {
+		row(name).Stats = s
 	}
 	all := make([]typeRow, 0, len(rows))
 	for _, t := range rows {
@@ -176,6 +194,8 @@ type typeBody struct {
 	Errors  []errorRow
 	Running []typeRun
 	Tasks   []survey.Ref
+	Span    spanChoice
+	Charts  []chart
 }
 
 // typeQueue is the number of tasks of a type in a queue, by state.
@@ -204,7 +224,8 @@ func (u *UI) taskType(r *http.Request) (*view, error) {
 	body := typeBody{Survey: noteOf(result, err), States: stateNames}
 	rates, _ := u.Prometheus.Types(r.Context()) // the page with all types shows the error
 	s := u.Poller.Latest()
-	rows := typeRows(result, s, rates)
+	body.Span = u.spanOf(r, statsSpans)
+	rows := typeRows(result, s, rates, u.typeStats(r.Context(), &body.Span))
 	n := slices.IndexFunc(rows, func(t typeRow) bool { return t.Name == name })
 	switch {
 	case n >= 0:
@@ -215,6 +236,11 @@ func (u *UI) taskType(r *http.Request) (*view, error) {
 		body.Row = typeRow{Type: &survey.Type{Name: name}, Counts: countsOf(nil)}
 	}
 	body.Figures = typeFigures(body.Row)
+	note := body.Span.Note
+	if body.Charts, err = u.chartsOf(r.Context(), trend.Subject{Type: name, OfType: true}, &body.Span, typeCharts); err != nil {
+		return nil, err
+	}
+	body.Span.Note = cmp.Or(body.Span.Note, note)
 	body.Tasks = body.Row.Tasks
 	for _, share := range body.Row.Shares {
 		if !slices.ContainsFunc(body.Queues, func(q typeQueue) bool { return q.Name == share.Queue }) {
@@ -253,9 +279,14 @@ func typeFigures(t typeRow) []figure {
 	if t.Running > 0 {
 		figures[0].Note = "longest " + show.Duration(t.Longest) + ", average " + show.Duration(t.Average)
 	}
+	if t.Stats != nil {
+		figures = append(figures,
+			figure{Name: "Attempts", Value: show.Number(t.Attempts()), Note: show.Percent(float64(t.FailedAttempts()), float64(t.Attempts())) + " failed, in the time range"},
+			figure{Name: "Duration p95", Value: show.Duration(t.P95()), Note: "total " + show.Duration(t.TotalDuration())})
+	}
 	if t.Rates != nil {
 		figures = append(figures, figure{
-			Name: "Attempts", Value: show.PerSecond(t.Rates.Attempts), Unit: "/s", Note: show.Percent(t.Rates.Failed, t.Rates.Attempts) + " failed, last 5 minutes",
+			Name: "Attempts/s", Value: show.PerSecond(t.Rates.Attempts), Unit: "/s", Note: show.Percent(t.Rates.Failed, t.Rates.Attempts) + " failed, last 5 minutes",
 		})
 	}
 	if d, ok := t.Took(); ok {
