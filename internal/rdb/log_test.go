@@ -152,7 +152,11 @@ func TestSettleWritesLogsOfMany(t *testing.T) {
 func TestLogIsBounded(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
 		ctx, b := context.Background(), r.Broker()
-		const tasks, rounds, size = 20, 500, 20 // 10,000 retries
+		const tasks, size = 20, 20
+		rounds := 500 // 10,000 retries
+		if r.IsMini() {
+			rounds = 3 * size // its interpreter is slow
+		}
 		r.Enqueue(t, "q", tasks)
 		for n := range rounds {
 			a := wire.Attempt{
