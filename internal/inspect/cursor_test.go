@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/asynq-go/asynq/internal/inspect"
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/redistest"
@@ -57,14 +59,19 @@ func cursorInLongList(t *testing.T, r *redistest.Redis, reverse bool) {
 	if got := rest(t, b, wire.StatePending, reverse, cursor); !slices.Equal(got, all[150:]) {
 		t.Errorf("from the 150th on: %d tasks, from %q to %q", len(got), got[0], got[len(got)-1])
 	}
-	for range 12 {
-		ids := make([]any, 1000)
-		for i := range ids {
-			c.made++
-			ids[i] = fmt.Sprint("later", c.made)
-		}
-		redistest.NoError(t, r.Client().LPush(ctx, "asynq:{q}:pending", ids...).Err())
+	before, err := r.Client().LRange(ctx, c.key(), 0, -1).Result()
+	redistest.NoError(t, err)
+	list := make([]any, 0, 12_000+len(before))
+	for i := range 12_000 {
+		list = append(list, fmt.Sprint("later", i))
 	}
+	for _, id := range before {
+		list = append(list, id)
+	}
+	c.do(func(pipe redis.Pipeliner) { // as LPUSH does, for which a miniredis copies the list each time
+		pipe.Del(ctx, c.key())
+		pipe.RPush(ctx, c.key(), list...)
+	})
 	if got := rest(t, b, wire.StatePending, reverse, cursor); !slices.Equal(got, all[150:]) {
 		t.Errorf("after 12,000 others have come: %d tasks", len(got))
 	}

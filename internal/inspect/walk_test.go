@@ -118,8 +118,12 @@ func walkAmongOthers(t *rapid.T, r *redistest.Redis, state wire.State, paged boo
 	score := func() float64 { return scores.Draw(t, "score") }
 	c := newCrowd(t, r, state)
 	c.join(rapid.IntRange(0, 40).Draw(t, "at first"), score)
+	long, most := 1500, 40 // several windows; calls with changes
+	if r.IsMini() {
+		long, most = 800, 15 // its interpreter is slow
+	}
 	if list && rapid.IntRange(0, 19).Draw(t, "long") == 0 {
-		c.join(1500, score) // so that it takes several windows
+		c.join(long, score)
 	}
 	stayed := maps.Clone(c.in)
 
@@ -133,7 +137,7 @@ func walkAmongOthers(t *rapid.T, r *redistest.Redis, state wire.State, paged boo
 			t.Fatal("the walk does not come to its end")
 		}
 		var tasks []*inspect.TaskInfo
-		n, changes := 200, calls < 40 // without changes, small pages find nothing new
+		n, changes := 200, calls < most // without changes, small pages find nothing new
 		if changes {
 			n = rapid.SampledFrom([]int{1, 2, 3, 5, 20, 200}).Draw(t, "n")
 		}
@@ -236,7 +240,11 @@ func walkWhileOthersWork(t *testing.T, r *redistest.Redis, state wire.State, rev
 	r.AllowViolations()
 	c := newCrowd(reporter{t}, r, state)
 	score := func() float64 { return float64(c.made % 5) }
-	c.join(1200, score)
+	n, walks := 1200, 10
+	if r.IsMini() {
+		n, walks = 700, 3 // two windows
+	}
+	c.join(n, score)
 	stayed := maps.Clone(c.in)
 	var others sync.WaitGroup
 	stop := make(chan struct{})
@@ -254,7 +262,7 @@ func walkWhileOthersWork(t *testing.T, r *redistest.Redis, state wire.State, rev
 			c.comeBack(false, score, ids[:3]...)
 		}
 	})
-	for range 10 {
+	for range walks {
 		met := make(map[string]int)
 		for _, id := range walkAll(t, r.Broker(), state, "", 50, reverse) {
 			met[id]++
@@ -473,13 +481,13 @@ func (c *crowd) join(n int, score func() float64) {
 	ctx := context.Background()
 	var message []byte
 	c.do(func(pipe redis.Pipeliner) {
+		var entries []redis.Z
 		for range n {
 			id := fmt.Sprintf("n%d", c.made)
 			if c.made%3 == 1 {
 				id = fmt.Sprintf("%x\xff%d", c.made*7919%97, c.made) // to sort otherwise than it was made
 			}
 			c.made++
-			c.in[id] = true
 			if message == nil {
 				m := redistest.Message("q", "any")
 				var err error
@@ -487,29 +495,53 @@ func (c *crowd) join(n int, score func() float64) {
 					c.t.Fatal(err)
 				}
 			}
-			pipe.HSet(ctx, "asynq:{q}:t:"+id, "state", c.state.String(), "msg", message, "group", "g:h")
-			c.enter(pipe, id, score)
+			entries = append(entries, c.mark(pipe, id, score, "msg", message, "group", "g:h"))
 		}
+		c.enter(pipe, false, entries)
 		if c.state == wire.StateAggregating {
 			pipe.SAdd(ctx, "asynq:{q}:groups", "g:h")
 		}
 	})
 }
 
-func (c *crowd) enter(pipe redis.Pipeliner, id string, score func() float64) {
-	if c.state == wire.StatePending || c.state == wire.StateActive {
-		c.mark(pipe, id)
-		pipe.LPush(context.Background(), c.key(), id)
+func (c *crowd) isList() bool { return c.state == wire.StatePending || c.state == wire.StateActive }
+
+// mark writes the state of a task, and for a list a new time or token, as every transition into one
+// does. It returns the entry of the task.
+func (c *crowd) mark(pipe redis.Pipeliner, id string, score func() float64, fields ...any) redis.Z {
+	c.in[id] = true
+	e := redis.Z{Member: id}
+	fields = append(fields, "state", c.state.String())
+	if c.isList() {
+		c.marks++
+		field := map[wire.State]string{wire.StatePending: "pending_since", wire.StateActive: "token"}[c.state]
+		fields = append(fields, field, 1_700_000_000_000_000_000+c.marks)
 	} else {
-		pipe.ZAdd(context.Background(), c.key(), redis.Z{Score: score(), Member: id})
+		e.Score = score()
 	}
+	pipe.HSet(context.Background(), "asynq:{q}:t:"+id, fields...)
+	return e
 }
 
-// mark gives a task a new time or token, as every transition into a list does.
-func (c *crowd) mark(pipe redis.Pipeliner, id string) {
-	c.marks++
-	pipe.HSet(context.Background(), "asynq:{q}:t:"+id, map[wire.State]string{wire.StatePending: "pending_since", wire.StateActive: "token"}[c.state],
-		1_700_000_000_000_000_000+c.marks)
+// enter adds entries with one command, for which a miniredis copies or sorts the collection once.
+func (c *crowd) enter(pipe redis.Pipeliner, right bool, entries []redis.Z) {
+	ctx := context.Background()
+	if len(entries) == 0 {
+		return
+	}
+	if !c.isList() {
+		pipe.ZAdd(ctx, c.key(), entries...)
+		return
+	}
+	ids := make([]any, len(entries))
+	for i, e := range entries {
+		ids[i] = e.Member
+	}
+	if right {
+		pipe.RPush(ctx, c.key(), ids...)
+	} else {
+		pipe.LPush(ctx, c.key(), ids...)
+	}
 }
 
 // leave removes tasks from the state.
@@ -521,7 +553,7 @@ func (c *crowd) leave(ids ...string) {
 			delete(c.in, id)
 			c.left[id] = true
 			pipe.HSet(ctx, "asynq:{q}:t:"+id, "state", "gone")
-			if c.state == wire.StatePending || c.state == wire.StateActive {
+			if c.isList() {
 				pipe.LRem(ctx, c.key(), 1, id)
 			} else {
 				pipe.ZRem(ctx, c.key(), id)
@@ -534,18 +566,12 @@ func (c *crowd) leave(ids ...string) {
 // comeBack returns tasks to the state: on the left of a list, or on the right like a requeue.
 func (c *crowd) comeBack(right bool, score func() float64, ids ...string) {
 	c.t.Helper()
-	ctx := context.Background()
 	c.do(func(pipe redis.Pipeliner) {
+		var entries []redis.Z
 		for _, id := range ids {
-			c.in[id] = true
-			pipe.HSet(ctx, "asynq:{q}:t:"+id, "state", c.state.String())
-			if right {
-				c.mark(pipe, id)
-				pipe.RPush(ctx, c.key(), id)
-			} else {
-				c.enter(pipe, id, score)
-			}
+			entries = append(entries, c.mark(pipe, id, score))
 		}
+		c.enter(pipe, right, entries)
 	})
 }
 
