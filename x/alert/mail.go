@@ -27,6 +27,9 @@ func (m *Mail) Name() string { return "mail " + strings.Join(m.To, ", ") }
 
 // Send runs the command. The error contains the end of its output.
 func (m *Mail) Send(ctx context.Context, a *Alert) error {
+	if err := checkSend(ctx, a); err != nil {
+		return err
+	}
 	if len(m.Command) == 0 || len(m.To) == 0 {
 		return fmt.Errorf("%w: the command or the recipients are missing", ErrPermanent)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,7 +20,14 @@ import (
 	"github.com/asynq-go/asynq/x/health"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		if does, ok := strings.CutPrefix(os.Args[1], sendmailArg); ok {
+			os.Exit(runSendmail(does, os.Args[2:]))
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // fakeSink fails with the errors, one after the other, and then succeeds.
 type fakeSink struct {

@@ -36,6 +36,9 @@ func (w *Webhook) Name() string { return "webhook " + hostOf(w.URL) }
 
 // Send posts an alert.
 func (w *Webhook) Send(ctx context.Context, a *Alert) error {
+	if err := checkSend(ctx, a); err != nil {
+		return err
+	}
 	body, err := json.Marshal(a)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrPermanent, err)
@@ -64,6 +67,9 @@ func (s *Slack) Name() string { return "slack " + hostOf(s.URL) }
 
 // Send posts an alert.
 func (s *Slack) Send(ctx context.Context, a *Alert) error {
+	if err := checkSend(ctx, a); err != nil {
+		return err
+	}
 	// These characters begin links, mentions and entities.
 	text := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(a.Text())
 	body, err := json.Marshal(map[string]string{"text": text})
@@ -103,6 +109,14 @@ func post(ctx context.Context, client *http.Client, to string, body []byte, head
 	default:
 		return fmt.Errorf("alert: the response is %s", resp.Status)
 	}
+}
+
+// checkSend returns an error if an argument of Send is nil.
+func checkSend(ctx context.Context, a *Alert) error {
+	if ctx == nil || a == nil {
+		return fmt.Errorf("%w: ctx and the alert must not be nil", ErrPermanent)
+	}
+	return nil
 }
 
 func hostOf(text string) string {
