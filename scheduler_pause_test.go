@@ -142,3 +142,72 @@ func TestSchedulerPausesUnreadable(t *testing.T) {
 		env.NoError(env.RDB.Del(context.Background(), wire.DefaultNamespace.SchedulerPauses()).Err())
 	})
 }
+
+// The pause of an entry of a PeriodicTaskManager outlasts its syncs and restarts. An entry whose
+// config changes is another one, and not paused.
+func TestPeriodicTaskManagerPaused(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		ctx, i := context.Background(), env.Inspector()
+		config := func(queue, payload string) *asynq.PeriodicTaskConfig {
+			return &asynq.PeriodicTaskConfig{Cronspec: "@every 1s", Task: asynq.NewTask(queue, []byte(payload)), Opts: []asynq.Option{asynq.Queue(queue)}}
+		}
+		pending := func(queue string) int {
+			return int(env.RDB.LLen(ctx, wire.DefaultNamespace.Queue(queue).Pending()).Val())
+		}
+		awaitTicksOf := func(queue string, n int) {
+			env.T.Helper()
+			want := pending(queue) + n
+			env.Eventually(func() bool { return pending(queue) >= want }, "%d ticks of %s", n, queue)
+		}
+		paused := func(want int) (id string) { // returns the ID of the entry of queue a
+			env.T.Helper()
+			env.Eventually(func() bool {
+				all, n := schedulerEntries(env), 0
+				for _, e := range all {
+					if e.Paused {
+						n++
+					}
+					if e.Task.Type() == "a" {
+						id = e.ID
+					}
+				}
+				return len(all) == 2 && n == want
+			}, "two entries, %d of them paused", want)
+			return id
+		}
+		p := &provider{}
+		p.set(nil, nil, config("a", "old"), config("b", ""))
+		start := func() *asynq.PeriodicTaskManager {
+			m := newManager(env, p, asynq.SchedulerOpts{HeartbeatInterval: 5 * time.Second}, time.Hour)
+			env.NoError(m.Start())
+			return m
+		}
+		m := start()
+		env.NoError(i.PauseSchedulerEntry(ctx, paused(0)))
+		awaitTicksOf("b", 1) // a tick of the other entry that was in flight is over
+		before := pending("a")
+		m.Sync()
+		awaitTicksOf("b", 2)
+		m.Shutdown()
+		m = start()
+		paused(1)
+		awaitTicksOf("b", 2)
+		if n := pending("a"); n != before {
+			t.Errorf("%d tasks were enqueued during the pause", n-before)
+		}
+		p.set(nil, nil, config("a", "new"), config("b", ""))
+		m.Sync()
+		awaitTicksOf("a", 1)
+		p.set(nil, nil, config("a", "old"), config("b", ""))
+		m.Sync()
+		entry := paused(1)
+		before = pending("a")
+		awaitTicksOf("b", 2)
+		if n := pending("a"); n > before+1 { // a tick of the changed entry may have been in flight
+			t.Errorf("%d tasks were enqueued during the second pause", n-before)
+		}
+		env.NoError(i.ResumeSchedulerEntry(ctx, entry))
+		awaitTicksOf("a", 1)
+		m.Shutdown()
+	})
+}
