@@ -9,7 +9,6 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/proctest"
-	"github.com/asynq-go/asynq/internal/wire"
 	"github.com/asynq-go/asynq/test/interop/side"
 )
 
@@ -79,7 +78,7 @@ func TestReferenceIgnoresCommands(t *testing.T) {
 	s.must(inspector.SetServerConcurrency(ctx, ourID, 9))
 	s.must(inspector.PauseServerQueue(ctx, ourID, "ours"))
 	// A message for a server of the reference, as of a program that does not check first.
-	s.must(s.redis.Publish(ctx, wire.DefaultNamespace.Cancel(), wire.ControlMessage(theirID)).Err())
+	s.must(s.redis.Publish(ctx, "asynq:cancel", "\x00control\x00"+theirID).Err())
 	if n := len(s.redis.Keys(ctx, "asynq:servers:*:replies").Val()); n != 1 {
 		t.Errorf("%d keys of replies", n)
 	}
