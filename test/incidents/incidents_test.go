@@ -146,6 +146,7 @@ func TestIncidents(t *testing.T) {
 			i.happen(s)
 			s.reported(i)
 			t.Run("status", func(t *testing.T) { status(s.with(t), i) })
+			t.Run("dash", func(t *testing.T) { dash(s.with(t), i) })
 			t.Run("web", func(t *testing.T) { overview(s.with(t), i) })
 		})
 	}

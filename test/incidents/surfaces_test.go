@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,6 +94,72 @@ const firstCause = `(() => {
 		evidence: [...first.querySelectorAll(".evidence li a")].map((a) => ({text: a.innerText})),
 	}
 })()`
+
+// The size of the terminal of the dashboard: titles fit.
+const columns, lines = 200, 50
+
+// dash runs asynq dash in a terminal. Its first page must show the incident first.
+func dash(s *scene, i incident) {
+	program, err := programs.asynq()
+	s.must(err)
+	slave, user := openTerminal(s.t, columns, lines)
+	cmd := exec.Command(program, "--uri", "redis://"+s.addr, "dash", "--refresh", "5s", "--settings", s.settings)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.Env = append(os.Environ(), "TERM=vt100", "LANG=C.UTF-8")
+	proctest.DieWithParent(cmd)
+	s.must(cmd.Start())
+	s.must(slave.Close())
+	var output proctest.Log
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, _ = io.Copy(&output, user) // ends with an error when the program ends
+	}()
+	shown := func() []string { return screen(output.String(), columns, lines) }
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		<-over
+		if s.t.Failed() {
+			s.t.Logf("the dashboard shows\n%s", strings.Join(shown(), "\n"))
+		}
+	})
+	proctest.Until(s.t, "the dashboard", func() error {
+		c := firstCauseOf(shown())
+		c.Kind = i.kind // the page does not show it
+		if complaint := i.says(c); complaint != "" {
+			return errors.New(complaint)
+		}
+		return nil
+	})
+	_, err = user.WriteString("q")
+	s.must(err)
+	if err := cmd.Wait(); err != nil {
+		s.t.Errorf("the dashboard ended with %v", err)
+	}
+}
+
+// causeLine matches a cause on the first page of the dashboard: severity, age, title.
+var causeLine = regexp.MustCompile(`^[ ▌](notice|warning|trouble)  ?([\dhms<]+)? *(\S.*)$`)
+
+// firstCauseOf returns the first cause on a screen of the dashboard, with its evidence.
+func firstCauseOf(screen []string) (c health.Cause) {
+	for _, line := range screen {
+		m := causeLine.FindStringSubmatch(line)
+		switch {
+		case m != nil && c.Title != "":
+			return c
+		case m != nil:
+			c.Title = m[3]
+			_ = c.Severity.UnmarshalText([]byte(m[1])) // always valid
+		case c.Title != "":
+			c.Evidence = append(c.Evidence, health.Evidence{Text: strings.TrimLeft(line, " –")})
+		}
+	}
+	if c.Title == "" {
+		c.Title = "missing"
+	}
+	return c
+}
 
 func noChromium(t *testing.T) {
 	t.Helper()

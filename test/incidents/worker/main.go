@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/asynq-go/asynq"
@@ -71,7 +70,11 @@ func handle(ctx context.Context, t *asynq.Task) error {
 	case "panic":
 		panic(argument)
 	case "crash": // as if it were out of memory
-		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		self, err := os.FindProcess(os.Getpid())
+		if err != nil {
+			return err
+		}
+		return self.Kill()
 	}
 	return nil
 }
