@@ -258,8 +258,8 @@ func TestDeleteQueue(t *testing.T) {
 	})
 }
 
-// An archive keeps the newest 10,000 tasks. The number of discarded tasks is exact. A miniredis sorts
-// the archive again for each command, so there a server has published a limit of 1,000.
+// An archive keeps the newest 10,000 tasks. The number of discarded tasks is exact. A miniredis
+// sorts the archive again for each command, so there a server has published a limit of 1,000.
 func TestArchiveTasksCountsDiscarded(t *testing.T) {
 	testenv.Each(t, func(env *testenv.Env) {
 		ctx, i := context.Background(), env.Inspector()

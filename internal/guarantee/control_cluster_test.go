@@ -61,7 +61,8 @@ func TestCommandsOnCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A command that waited for the heartbeat, every 5 s, would wait nearly 5 s after the one before.
+	// A command that waited for the heartbeat, every 5 s, would wait nearly 5 s after the one
+	// before.
 	if took := time.Since(began); took > commands*5*time.Second/2 {
 		t.Errorf("%d commands took %v", commands, took)
 	}

@@ -93,7 +93,8 @@ func TestRemoveActive(t *testing.T) {
 // A batch removes exactly its tasks from a long active list, whether their positions are stored,
 // stale because others have removed entries, or missing because the list was short at their fetch.
 // All tasks finish, and afterwards the list is empty. A miniredis copies the whole list for each
-// task that is fetched, so there the list is shorter: 1,000 tasks have a position, and 2,000 do not.
+// task that is fetched, so there the list is shorter: 1,000 tasks have a position, and 2,000 have
+// none.
 func TestRemoveActiveFromLongList(t *testing.T) {
 	for name, c := range map[string]struct {
 		order func(ids []string)

@@ -92,7 +92,7 @@ func TestHostileNotifier(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, at := range []time.Time{{}, time.Unix(math.MaxInt32, 0), time.Unix(0, 0), {}} { // not in order
+	for _, at := range []time.Time{{}, time.Unix(math.MaxInt32, 0), time.Unix(0, 0), {}} { // also backward
 		for _, id := range hostileTexts {
 			n.Observe(&health.Report{At: at, Causes: []health.Cause{{ID: id, Severity: 99}, {ID: id, Severity: -99}}, Problems: hostileTexts})
 		}

@@ -206,8 +206,8 @@ func (n *Notifier) note(i int, err error, last bool) {
 }
 
 // Run checks Redis every interval, by default 15 seconds, and delivers alerts until ctx ends. It
-// returns an error only if ctx or the Inspector is nil, or the settings are invalid. Acknowledgements of causes that have ended are
-// removed.
+// returns an error only if ctx or the Inspector is nil, or the settings are invalid.
+// Acknowledgements of causes that have ended are removed.
 func (n *Notifier) Run(ctx context.Context, i *asynq.Inspector, s health.Settings, interval time.Duration) error {
 	if ctx == nil || i == nil {
 		return errors.New("alert: ctx and the Inspector must not be nil")
