@@ -16,6 +16,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/hinshun/vt10x"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/proctest"
@@ -115,12 +116,16 @@ func dash(s *scene, i incident) {
 		defer close(over)
 		_, _ = io.Copy(&output, user) // ends with an error when the program ends
 	}()
-	shown := func() []string { return screen(output.String(), columns, lines) }
+	shown := func() string {
+		screen := vt10x.New(vt10x.WithSize(columns, lines))
+		_, _ = screen.Write([]byte(output.String())) // never fails
+		return screen.String()
+	}
 	s.t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended
 		<-over
 		if s.t.Failed() {
-			s.t.Logf("the dashboard shows\n%s", strings.Join(shown(), "\n"))
+			s.t.Logf("the dashboard shows\n%s", shown())
 		}
 	})
 	proctest.Until(s.t, "the dashboard", func() error {
@@ -142,8 +147,9 @@ func dash(s *scene, i incident) {
 var causeLine = regexp.MustCompile(`^[ ▌](notice|warning|trouble)  ?([\dhms<]+)? *(\S.*)$`)
 
 // firstCauseOf returns the first cause on a screen of the dashboard, with its evidence.
-func firstCauseOf(screen []string) (c health.Cause) {
-	for _, line := range screen {
+func firstCauseOf(screen string) (c health.Cause) {
+	for line := range strings.Lines(screen) {
+		line = strings.TrimRight(line, " \n")
 		m := causeLine.FindStringSubmatch(line)
 		switch {
 		case m != nil && c.Title != "":
