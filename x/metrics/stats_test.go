@@ -135,7 +135,7 @@ func TestStatisticsHistogram(t *testing.T) {
 			t.Errorf("classic buckets %v", classic)
 		}
 		index, n, count, native := int32(0), int64(0), 0, int64(h.GetZeroCount())
-		below := uint64(h.GetZeroCount()) // up to 2^-10 s, the first classic bucket
+		below := h.GetZeroCount() // up to 2^-10 s, the first classic bucket
 		for _, span := range h.GetPositiveSpan() {
 			index += span.GetOffset()
 			for range span.GetLength() {
