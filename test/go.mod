@@ -28,8 +28,6 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-require github.com/hinshun/vt10x v0.0.0-20220301184237-5011da428d02
-
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
-	"github.com/hinshun/vt10x"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/proctest"
@@ -96,51 +96,59 @@ const firstCause = `(() => {
 	}
 })()`
 
-// The size of the terminal of the dashboard: titles fit.
-const columns, lines = 200, 50
-
 // dash runs asynq dash in a terminal. Its first page must show the incident first.
 func dash(s *scene, i incident) {
+	if _, err := exec.LookPath("tmux"); err != nil {
+		if os.Getenv("CI_REQUIRE_TMUX") == "1" {
+			s.t.Fatal("tmux is missing, and CI_REQUIRE_TMUX=1")
+		}
+		s.t.Skip("tmux is not installed")
+	}
 	program, err := programs.asynq()
 	s.must(err)
-	slave, user := openTerminal(s.t, columns, lines)
-	cmd := exec.Command(program, "--uri", "redis://"+s.addr, "dash", "--refresh", "5s", "--settings", s.settings)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	cmd.Env = append(os.Environ(), "TERM=vt100", "LANG=C.UTF-8")
-	proctest.DieWithParent(cmd)
-	s.must(cmd.Start())
-	s.must(slave.Close())
-	var output proctest.Log
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		_, _ = io.Copy(&output, user) // ends with an error when the program ends
-	}()
-	shown := func() string {
-		screen := vt10x.New(vt10x.WithSize(columns, lines))
-		_, _ = screen.Write([]byte(output.String())) // never fails
-		return screen.String()
-	}
+	socket := filepath.Join(s.t.TempDir(), "tmux")
+	server := exec.Command("tmux", "-u", "-S", socket, "-f", os.DevNull, "-D")
+	proctest.DieWithParent(server)
+	s.must(server.Start())
 	s.t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
-		<-over
+		_ = server.Process.Kill() // it does not end by itself
+		_ = server.Wait()         // killed
+	})
+	tmux := func(args ...string) (string, error) {
+		out, err := exec.Command("tmux", append([]string{"-u", "-S", socket}, args...)...).CombinedOutput()
+		return string(out), err
+	}
+	proctest.Until(s.t, "tmux", func() error { _, err := tmux("set-option", "-g", "remain-on-exit", "on"); return err })
+	_, err = tmux("new-session", "-d", "-x", "200", "-y", "50", // titles fit
+		program, "--uri", "redis://"+s.addr, "dash", "--refresh", "5s", "--settings", s.settings)
+	s.must(err)
+	var screen string
+	s.t.Cleanup(func() {
 		if s.t.Failed() {
-			s.t.Logf("the dashboard shows\n%s", shown())
+			s.t.Logf("the dashboard shows\n%s", screen)
 		}
 	})
 	proctest.Until(s.t, "the dashboard", func() error {
-		c := firstCauseOf(shown())
+		screen, err = tmux("capture-pane", "-p")
+		if err != nil {
+			return err
+		}
+		c := firstCauseOf(screen)
 		c.Kind = i.kind // the page does not show it
 		if complaint := i.says(c); complaint != "" {
 			return errors.New(complaint)
 		}
 		return nil
 	})
-	_, err = user.WriteString("q")
+	_, err = tmux("send-keys", "q")
 	s.must(err)
-	if err := cmd.Wait(); err != nil {
-		s.t.Errorf("the dashboard ended with %v", err)
-	}
+	proctest.Until(s.t, "the end of the dashboard", func() error {
+		ended, err := tmux("display-message", "-p", "#{pane_dead} #{pane_dead_status}")
+		if err == nil && strings.TrimSpace(ended) != "1 0" {
+			err = errors.New(ended)
+		}
+		return err
+	})
 }
 
 // causeLine matches a cause on the first page of the dashboard: severity, age, title.
