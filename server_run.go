@@ -114,7 +114,7 @@ func (srv *Server) workerConfig(prepare func(a *worker.Attempt), delayed func(qu
 			OnError:     srv.onError(),
 			IsFailure:   func(err error) bool { return srv.cfg.IsFailure(attemptError(err)) },
 			RetryDelay:  srv.retryDelay,
-			Holder:      srv.holder,
+			Holder:      srv.holder(),
 			Delayed:     delayed,
 			Archived:    srv.archived.callback(),
 			Count:       srv.count(),
@@ -256,12 +256,15 @@ func (srv *Server) onError() func(ctx context.Context, a *worker.Attempt, err er
 	}
 }
 
-// holder names the worker of an attempt in the log of its task.
-func (srv *Server) holder(a *worker.Attempt) string {
-	if l, ok := a.Lease.(*Lease); ok && l.Worker() != "" {
-		return l.Worker()
+// holder returns a function that names the worker of an attempt in the log of its task.
+func (srv *Server) holder() func(a *worker.Attempt) string {
+	process := fmt.Sprintf("%s:%d", srv.process.Host, srv.process.PID)
+	return func(a *worker.Attempt) string {
+		if l, ok := a.Lease.(*Lease); ok && l.Worker() != "" {
+			return l.Worker()
+		}
+		return process
 	}
-	return fmt.Sprintf("%s:%d", srv.process.Host, srv.process.PID)
 }
 
 func (srv *Server) retryDelay(a *worker.Attempt, err error) time.Duration {

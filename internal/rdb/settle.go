@@ -290,12 +290,22 @@ func (s *settleBatch) addValues(c *script.Call) {
 	}
 }
 
+// logField returns wire.LogField as an argument, without an allocation.
+func logField(number int) any { return logFields[uint(number)%wire.MaxLog] }
+
+var logFields = func() (fields [wire.MaxLog]any) {
+	for i := range fields {
+		fields[i] = wire.LogField(i)
+	}
+	return fields
+}()
+
 // add adds the values of the task with the number i.
 func (e *Extra) add(c *script.Call, i int) {
 	if e.Attempt != nil {
-		c.Arg(i, wire.LogField(e.Number), e.Attempt)
+		c.Arg(i, logField(e.Number), e.Attempt)
 		if e.Number >= e.LogSize && e.LogSize < wire.MaxLog {
-			c.Arg(i, "drop", wire.LogField(e.Number-e.LogSize))
+			c.Arg(i, "drop", logField(e.Number-e.LogSize))
 		}
 	}
 	if e.Progress != nil {
