@@ -219,7 +219,7 @@ func BenchmarkOf(b *testing.B) {
 func TestAllocations(t *testing.T) {
 	most := 2.0
 	if redistest.Race { // the race detector allocates as well
-		most = 10
+		most = 6 // 5 were seen, with go1.27
 	}
 	for _, g := range corpus(t) {
 		text := g.texts[0]
