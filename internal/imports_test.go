@@ -212,7 +212,8 @@ func TestOnlyCoreImportsInternals(t *testing.T) {
 
 // testTools lists packages for tests. They may import each other and testing.
 var testTools = []string{
-	"internal/proctest", "internal/rdbcheck", "internal/redistest", "internal/testenv", "x/asynqtest", "x/cmd/asynq/internal/acltest",
+	"internal/proctest", "internal/rdbcheck", "internal/redistest", "internal/testenv", "test/chromium", "x/asynqtest",
+	"x/cmd/asynq/internal/acltest",
 }
 
 // Programs must not contain test tools.

@@ -1,10 +1,8 @@
 package browser_test
 
 import (
-	"cmp"
 	"context"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +15,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/asynq-go/asynq/test/chromium"
 )
 
 // chrome is the browser of all tests. Each test has its own profile and tab.
@@ -24,25 +24,9 @@ var chrome context.Context
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
-		path, err := exec.LookPath(cmp.Or(os.Getenv("CHROMIUM"), "chromium"))
-		if err != nil {
-			return m.Run() // each test reports that it is missing
-		}
-		allocator, stop := chromedp.NewExecAllocator(context.Background(),
-			chromedp.ExecPath(path), chromedp.Headless, chromedp.NoSandbox, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.DisableGPU,
-			chromedp.Flag("allow-pre-commit-input", true), // otherwise clicks before the first frame of a page are lost
-			chromedp.Flag("disable-dev-shm-usage", true),  // otherwise pages crash where /dev/shm is small, as in containers
-			chromedp.Flag("disable-background-timer-throttling", true), chromedp.Flag("disable-backgrounding-occluded-windows", true),
-			chromedp.Flag("disable-renderer-backgrounding", true), chromedp.Flag("disable-hang-monitor", true))
+		var stop func()
+		chrome, stop = chromium.Start()
 		defer stop()
-		ctx, end := chromedp.NewContext(allocator)
-		defer end()
-		late := time.AfterFunc(timeout, func() { panic("chromium does not start within " + timeout.String()) })
-		if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil { // its context lives as long as the browser
-			panic("chromium does not start: " + err.Error())
-		}
-		late.Stop()
-		chrome = ctx
 		return m.Run()
 	}())
 }
@@ -60,21 +44,16 @@ type tab struct {
 	excused    []string
 }
 
-// timeout bounds each wait for a page. It is long for busy machines. A tab has no limit of its own:
-// some tests visit dozens of pages in one.
-const timeout = 2 * time.Minute
+// timeout bounds each wait for a page. A tab has no limit of its own: some tests visit dozens of
+// pages in one.
+const timeout = chromium.Timeout
 
 // open opens a tab in its own profile. At the end of the test, it checks that there were no errors:
 // no exceptions, no violations of the content security policy, and no failed requests unless
 // excused.
 func open(t *testing.T, root string, excused ...string) *tab {
 	t.Helper()
-	if chrome == nil {
-		if os.Getenv("CI_REQUIRE_CHROMIUM") == "1" {
-			t.Fatal("chromium is missing, and CI_REQUIRE_CHROMIUM=1")
-		}
-		t.Skip("chromium is missing: install it, or name it in CHROMIUM")
-	}
+	chromium.Need(chrome, t)
 	ctx, end := chromedp.NewContext(chrome, chromedp.WithNewBrowserContext())
 	t.Cleanup(end)
 	late := time.AfterFunc(timeout, end)

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/proctest"
+	"github.com/asynq-go/asynq/test/chromium"
 	"github.com/asynq-go/asynq/x/health"
 	"github.com/asynq-go/asynq/x/web"
 )
@@ -51,9 +51,7 @@ func status(s *scene, i incident) {
 
 // overview opens the overview of the web UI, which must show the incident first.
 func overview(s *scene, i incident) {
-	if chrome == nil {
-		noChromium(s.t)
-	}
+	chromium.Need(chrome, s.t)
 	ui := web.New(web.Options{
 		RedisConnOpt: asynq.RedisClientOpt{Addr: s.addr}, Anonymous: web.Admin, Health: s.health,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
@@ -65,7 +63,7 @@ func overview(s *scene, i incident) {
 	})
 	ctx, end := chromedp.NewContext(chrome, chromedp.WithNewBrowserContext())
 	s.t.Cleanup(end)
-	late := time.AfterFunc(timeout, end)
+	late := time.AfterFunc(chromium.Timeout, end)
 	defer late.Stop()
 	s.must(chromedp.Do(ctx, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(server.URL), chromedp.WaitReady("#main")))
 	_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
@@ -173,12 +171,4 @@ func firstCauseOf(screen string) (c health.Cause) {
 		c.Title = "missing"
 	}
 	return c
-}
-
-func noChromium(t *testing.T) {
-	t.Helper()
-	if os.Getenv("CI_REQUIRE_CHROMIUM") == "1" {
-		t.Fatal("chromium is missing, and CI_REQUIRE_CHROMIUM=1")
-	}
-	t.Skip("chromium is missing: install it, or name it in CHROMIUM")
 }
