@@ -128,8 +128,9 @@ func (b *Inspector) changeBatch(
 // changeCall returns the call for the tasks with these indexes.
 func (b *Inspector) changeCall(ch *Change, archive wire.ArchiveLimits, from *script.Sequence, ids []string, indexes []int) *script.Call {
 	q := b.Queue(ch.Queue)
-	c := script.NewCall(changeScript, 9+9+len(indexes)).
-		Key(q.Pending, q.Scheduled, q.Retry, q.Archived, q.Completed, q.Groups, q.GroupsDue, q.Marker, from.Record)
+	c := script.NewCall(changeScript, 10+9+len(indexes)).
+		Key(q.Pending, q.Scheduled, q.Retry, q.Archived, q.Completed, q.Groups, q.GroupsDue, q.Marker, from.Record,
+			q.Keys.HeldTasks())
 	for _, i := range indexes {
 		c.Key(q.Keys.Task(ids[i]))
 	}

@@ -129,7 +129,7 @@ func TestAllTasks(t *testing.T) {
 						}
 					}
 					for _, call := range recorded.Calls["change"] {
-						if len(call.Keys) > 250+9 {
+						if len(call.Keys) > 250+10 {
 							t.Errorf("a call has %d keys", len(call.Keys))
 						}
 					}
@@ -279,7 +279,7 @@ func TestDeleteAllInShortCalls(t *testing.T) {
 		}
 		calls := recorded.Calls["change"]
 		for _, call := range calls {
-			if len(call.Keys) > 250+9 {
+			if len(call.Keys) > 250+10 {
 				t.Errorf("a call has %d keys", len(call.Keys))
 			}
 		}

@@ -224,7 +224,7 @@ func TestChangesOfManyTasks(t *testing.T) {
 			}
 		}
 		for _, call := range recorded.Calls["change"] {
-			if len(call.Keys) > 500+9 {
+			if len(call.Keys) > 500+10 {
 				t.Errorf("a call has %d keys", len(call.Keys))
 			}
 		}

@@ -38,6 +38,7 @@ type TaskInfo struct {
 	Queue string
 	Group string    // "" if it has none
 	Since time.Time // when it entered its state, or when a scheduled task is due; zero if unknown
+	Held  bool      // scheduled because its partition holds it; Since is when it became pending
 	Now   time.Time // when the task was read, by the clock of Redis
 	score string    // in its sorted set, as formatted by Redis
 }

@@ -165,6 +165,9 @@ func (t *TaskInfo) setTimes(score, pendingSince string) {
 		t.Since, _ = nanoseconds(pendingSince) // zero where it has none
 	case wire.StateScheduled:
 		t.ProcessAt, t.Since = at, at
+		if since, err := nanoseconds(pendingSince); err == nil { // only a held task has it
+			t.Held, t.ProcessAt, t.Since = true, t.Now, since
+		}
 	case wire.StateRetry:
 		t.ProcessAt = at
 		if t.Message != nil && t.Message.LastFailedAt != 0 {

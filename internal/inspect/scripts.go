@@ -22,4 +22,6 @@ var (
 	queueStatsScript    = load("queue_stats")
 	queueMemoryScript   = load("queue_memory")
 	importTasksScript   = load("import_tasks")
+	partitionsScript    = load("partitions")
+	setPartitionScript  = load("set_partition")
 )

@@ -19,7 +19,8 @@ import (
 
 // QueueStats are the sizes and counters of a queue at one moment.
 type QueueStats struct {
-	Sizes          map[wire.State]int
+	Sizes          map[wire.State]int // scheduled: without Held
+	Held           int                // scheduled tasks that partitions hold back
 	Groups         int
 	Paused         bool
 	ProcessedToday int64
@@ -63,9 +64,10 @@ func (b *Inspector) runAll(ctx context.Context, calls []*script.Call) {
 
 func (b *Inspector) statsCall(q *script.Queue) *script.Call {
 	today := q.Today(time.Now())
-	return script.NewCall(queueStatsScript, 15+3).
+	return script.NewCall(queueStatsScript, 16+3).
 		Key(q.Pending, q.Active, q.Scheduled, q.Retry, q.Archived, q.Completed, q.Groups, q.AggregationSets, q.Paused).
-		Key(q.Processed, q.Failed, today.Processed, today.Failed, q.Lease, q.Keys.ArchiveLimits()).Arg(q.TaskPrefix, q.GroupPrefix, maxGroups)
+		Key(q.Processed, q.Failed, today.Processed, today.Failed, q.Lease, q.Keys.ArchiveLimits(), q.Keys.HeldTasks()).
+		Arg(q.TaskPrefix, q.GroupPrefix, maxGroups)
 }
 
 func (b *Inspector) readStats(ctx context.Context, q *script.Queue, c *script.Call) (*QueueStats, error) {
@@ -100,6 +102,8 @@ func (b *Inspector) readQueueStats(c *script.Call) (*QueueStats, error) {
 		}
 	}
 	s.Archive = b.publishedLimits(r.Text())
+	s.Held = min(int(r.Int()), s.Sizes[wire.StateScheduled])
+	s.Sizes[wire.StateScheduled] -= s.Held
 	for r.More() {
 		// A returned task waits again, so the oldest task is not always the next.
 		if at, err := nanoseconds(r.Text()); err == nil && (s.Oldest.IsZero() || at.Before(s.Oldest)) {

@@ -120,8 +120,9 @@ func (b *Inspector) ImportTasks(
 			bytes += len(t.Message) + len(t.Result) + len(t.Log)
 			n++
 		}
-		c := script.NewCall(importTasksScript, 9+4+11*n).
-			Key(q.Pending, q.Scheduled, q.Retry, q.Archived, q.Completed, q.Groups, q.GroupsDue, q.Marker, q.Keys.Import(name))
+		c := script.NewCall(importTasksScript, 10+4+11*n).
+			Key(q.Pending, q.Scheduled, q.Retry, q.Archived, q.Completed, q.Groups, q.GroupsDue, q.Marker, q.Keys.Import(name),
+				q.Keys.HeldTasks())
 		for _, i := range left[:n] {
 			c.Key(q.Keys.Task(tasks[i].ID))
 		}

@@ -93,9 +93,9 @@ func (b *Inspector) update(ctx context.Context, u *Update, from *script.Sequence
 		at = b.broker.Due(u.At, u.Early)
 	}
 	from.Next(time.Now())
-	c := script.NewCall(updateTaskScript, 15+9).
+	c := script.NewCall(updateTaskScript, 16+9).
 		Key(q.Pending, q.Scheduled, q.Retry, q.Archived, q.Groups, from.Record, q.Keys.Task(u.ID)).
-		Key(to.Pending, to.Scheduled, to.Retry, to.Archived, to.Groups, to.GroupsDue, to.Marker, to.Keys.Task(u.ID)).
+		Key(to.Pending, to.Scheduled, to.Retry, to.Archived, to.Groups, to.GroupsDue, to.Marker, to.Keys.Task(u.ID), q.Keys.HeldTasks()).
 		Arg(from.Number, u.ID, old, text, at, q.GroupPrefix, to.TaskPrefix, to.GroupPrefix, lock)
 	c.Late = true
 	b.Run(ctx, c)

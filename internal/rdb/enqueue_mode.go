@@ -77,7 +77,7 @@ func (c *creation) isFullOfModes(t *NewTask) bool {
 // addModes adds tasks with modes to a call.
 func (c *creation) addModes(b *Broker, call *script.Call) *script.Call {
 	q := c.queue
-	call.Key(q.Pending, q.Marker, q.Scheduled, q.Retry, q.Groups, q.GroupsDue, c.from.Record)
+	call.Key(q.Pending, q.Marker, q.Scheduled, q.Retry, q.Groups, q.GroupsDue, c.from.Record, q.Keys.HeldTasks())
 	for _, t := range c.tasks {
 		call.Key(q.Keys.Task(t.ID), t.Lock)
 	}

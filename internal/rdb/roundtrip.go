@@ -77,7 +77,7 @@ func (t *RoundTrip) partner(s *settleBatch, calls []*script.Call) int {
 		return -1
 	}
 	for i, f := range t.Fetch {
-		if f.Queue == s.queue.Keys.Name && calls[i] == nil {
+		if f.Queue == s.queue.Keys.Name && calls[i] == nil && f.Partitions == nil {
 			return i
 		}
 	}
@@ -125,9 +125,14 @@ type Fetch struct {
 	Mark      bool          // set the marker for another server if tasks remain
 	Waits     bool          // return the waiting times
 
+	Partitions *Partitions // set if the queue has partitions; MaxActive must not be InOrder
+	Ended      []Ended     // at most MaxEnded; only with Partitions
+	Sweep      bool        // check some of the running tasks; only with Partitions
+
 	Code    script.Code // CodeOK, CodeStale, CodePaused or CodeCapped
 	Now     int64       // by the Redis clock, unix ms
-	More    bool        // tasks remain pending
+	More    bool        // tasks remain pending, or may start
+	Due     int64       // when to check the limits of partitions next, unix ms; 0: none holds tasks
 	Tasks   []Fetched   // oldest first
 	Dropped []string    // IDs without a pending task
 	Err     error
@@ -154,6 +159,9 @@ type Fetched struct {
 
 func (b *Broker) fetchCall(f *Fetch) *script.Call {
 	q := b.Queue(f.Queue)
+	if f.Partitions != nil {
+		return f.partitionedFetch(q)
+	}
 	c := script.NewCall(fetchScript, 6+9).Key(q.Active, q.Lease, q.Pending, q.Paused, q.Marker, q.Retry)
 	c.Once = true
 	return f.addTake(c, q)
@@ -172,6 +180,9 @@ func (f *Fetch) addTake(c *script.Call, q *script.Queue) *script.Call {
 func (f *Fetch) read(c *script.Call) {
 	r := c.Read()
 	f.Code, f.Now, f.More = r.Code(), r.Int(), r.Bool()
+	if f.Partitions != nil {
+		f.Due = r.Int()
+	}
 	if r.More() {
 		f.Tasks = make([]Fetched, 0, r.Len()/2)
 	}
@@ -200,7 +211,7 @@ func (f *Fetch) read(c *script.Call) {
 }
 
 func (f *Fetch) fail(err error) {
-	f.Code, f.Now, f.More, f.Tasks, f.Dropped, f.unread, f.Err = script.CodeOK, 0, false, nil, nil, nil, err
+	f.Code, f.Now, f.More, f.Due, f.Tasks, f.Dropped, f.unread, f.Err = script.CodeOK, 0, false, 0, nil, nil, nil, err
 }
 
 // largeMessage is the size in bytes above which lib/take.lua leaves a message to the caller.

@@ -17,6 +17,7 @@ var (
 	createOnceScript        = load("create_once")
 	enqueueModeScript       = load("enqueue_mode")
 	fetchScript             = load("fetch")
+	fetchPartitionsScript   = load("fetch_partitions")
 	reclaimScript           = load("reclaim")
 	doneScript              = load("done")
 	settleScript            = load("settle")

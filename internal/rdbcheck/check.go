@@ -44,7 +44,7 @@ const (
 //   - An ID is in the one collection that its task's state names, once, and has a task. Every task
 //     is in a collection.
 //   - A task has a lease if and only if it is active, and pending_since if and only if it is
-//     pending.
+//     pending or held. A held task is in the lanes of its queue.
 //   - A task's message can be decoded, and is that of its ID and queue.
 //   - A lock is held by an existing task that references it. (A task may be without its lock: locks
 //     expire.)

@@ -22,7 +22,8 @@ type queueCheck struct {
 
 	indexed map[string][]*collection // by ID: once for each time that it is in a collection
 	leased  map[string]struct{}
-	tasks   []string // the IDs that there is a hash of, sorted
+	held    map[string]bool // the members of HeldTasks, and whether a task has the place
+	tasks   []string        // the IDs that there is a hash of, sorted
 	locks   []string
 }
 
@@ -122,6 +123,9 @@ func (c *queueCheck) readCollections(ctx context.Context, keys []string) error {
 		switch {
 		case key == c.keys.Lease():
 			err = c.readLeases(ctx)
+		case key == c.keys.HeldTasks():
+			c.held = make(map[string]bool)
+			err = eachMember(ctx, c.client, key, func(member string, _ float64) { c.held[member] = false })
 		case strings.HasPrefix(key, c.keys.UniquePrefix()):
 			c.locks = append(c.locks, key)
 		case k.State == 0:

@@ -19,7 +19,7 @@ func (c *queueCheck) checkTasks(ctx context.Context) error {
 		_, err := c.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i, id := range page {
 				hashes[i] = pipe.HMGet(ctx, c.keys.Task(id), wire.FieldState, wire.FieldMessage, wire.FieldPendingSince,
-					wire.FieldGroup, wire.FieldUniqueKey)
+					wire.FieldGroup, wire.FieldUniqueKey, wire.FieldHeld)
 			}
 			return nil
 		})
@@ -46,6 +46,11 @@ func (c *queueCheck) checkTasks(ctx context.Context) error {
 			c.report(c.keys.Lease(), id, "no such task exists")
 		}
 	}
+	for member, used := range c.held {
+		if !used {
+			c.report(c.keys.HeldTasks(), "", "no held task has the place %q", member)
+		}
+	}
 	return nil
 }
 
@@ -69,9 +74,17 @@ func (c *queueCheck) checkTask(id string, fields []any) {
 		c.report(c.keys.Lease(), id, "it is active and has no lease")
 	}
 
+	place, held := fields[5].(string)
+	if held = held && state == wire.StateScheduled; held {
+		if _, ok := c.held[place+id]; !ok {
+			c.report(key, id, "it is held at %q, and no partition has the place", place)
+		} else {
+			c.held[place+id] = true
+		}
+	}
 	since, waits := fields[2].(string)
 	switch {
-	case waits && state != wire.StatePending:
+	case waits && state != wire.StatePending && !held:
 		c.report(key, id, "it has pending_since and its state is %q", text)
 	case !waits && state == wire.StatePending:
 		c.report(key, id, "it is pending and has no pending_since")

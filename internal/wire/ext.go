@@ -23,6 +23,9 @@ const (
 
 	// ExtExpires is when the task expires, in Unix seconds: no attempt starts then or later.
 	ExtExpires = "expires"
+
+	// ExtPartition is the partition key of the task, with % and ; escaped as %25 and %3B.
+	ExtPartition = "partition"
 )
 
 // Ext is the value of ExtHeader: entries of the form key=value, separated by semicolons, in any

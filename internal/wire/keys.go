@@ -248,6 +248,35 @@ func (q Queue) ConsumedSets() string { return q.prefix + "spent_sets" }
 // limits than the default. An extension; it has a TTL.
 func (q Queue) ArchiveLimits() string { return q.prefix + "archive_limits" }
 
+// HeldTasks is the ZSET of the tasks that partitions hold back, in lanes: members are a partition
+// key, a NUL byte, a sequence number of 16 digits and the ID, with equal scores. An extension; it
+// has a TTL.
+func (q Queue) HeldTasks() string { return q.prefix + "partitions:held" }
+
+// ReadyPartitions is the ZSET of partitions with held tasks, scored by their virtual time. An
+// extension; it has a TTL.
+func (q Queue) ReadyPartitions() string { return q.prefix + "partitions:ready" }
+
+// BlockedPartitions is the ZSET of partitions with held tasks that a limit blocks, scored by when
+// to check it in Unix milliseconds; +inf if the partition is paused. An extension; it has a TTL.
+func (q Queue) BlockedPartitions() string { return q.prefix + "partitions:blocked" }
+
+// RunningTasks is the ZSET of the active tasks of partitions: members are a partition key, a NUL
+// byte and the ID, with equal scores. An extension; it has a TTL.
+func (q Queue) RunningTasks() string { return q.prefix + "partitions:running" }
+
+// PartitionRates is the ZSET of partitions with a rate, scored by the theoretical arrival time of
+// their next task in Unix microseconds. An extension; it has a TTL.
+func (q Queue) PartitionRates() string { return q.prefix + "partitions:rates" }
+
+// PartitionClock is the HASH with the virtual time of a queue with partitions, its last sequence
+// number, and the virtual times of blocked partitions. An extension; it has a TTL.
+func (q Queue) PartitionClock() string { return q.prefix + "partitions:clock" }
+
+// PartitionSettings is the HASH of the settings of single partitions, by key. An extension without
+// a TTL: they last until they are removed.
+func (q Queue) PartitionSettings() string { return q.prefix + "partitions:settings" }
+
 // GroupOf returns the group of an aggregation set, given its key. ok is false if the key is not
 // that of a set of the queue.
 func GroupOf(q Queue, set string) (group string, ok bool) {

@@ -33,10 +33,15 @@ func KeyTypeOf(k Queue, key string) (KeyType, bool) {
 		return KeyType{Type: "set"}, true
 	case k.Paused(), k.Processed(), k.Failed():
 		return KeyType{Type: "string", Integer: true}, true
-	case k.GroupsDue(), k.ConsumedSets():
+	case k.GroupsDue(), k.ConsumedSets(), k.HeldTasks(), k.ReadyPartitions(), k.BlockedPartitions(), k.RunningTasks(),
+		k.PartitionRates():
 		return KeyType{Type: "zset", Expires: true}, true
 	case k.GroupsSwept(), k.ArchiveLimits():
 		return KeyType{Type: "string", Expires: true}, true
+	case k.PartitionClock():
+		return KeyType{Type: "hash", Expires: true}, true
+	case k.PartitionSettings():
+		return KeyType{Type: "hash"}, true
 	case k.Marker():
 		return KeyType{Type: "list", Expires: true}, true
 	}

@@ -58,6 +58,7 @@ const (
 	FieldPendingSince = "pending_since" // Unix nanoseconds in decimal; only while pending
 	FieldUniqueKey    = "unique_key"    // only if the task holds a unique lock
 	FieldGroup        = "group"         // only if the task has a group
+	FieldHeld         = "held"          // its place in a partition, without the ID; only while scheduled because of it
 	FieldResult       = "result"
 	FieldToken        = "token"    // extension: the lease token; only while active
 	FieldPosition     = "position" // extension: of the ID in a long active list, counted from the tail

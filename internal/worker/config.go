@@ -27,7 +27,8 @@ type Config struct {
 	Concurrency   int            // slots at the start, at least 1
 	Queues        map[string]int // weight or, if Strict, priority
 	Strict        bool
-	MaxActive     map[string]int // active tasks per queue, of all servers together; absent: no limit
+	MaxActive     map[string]int             // active tasks per queue, of all servers together; absent: no limit
+	Partitions    map[string]*rdb.Partitions // of queues that have them
 	Lease         time.Duration
 	Grace         time.Duration // how long a handler keeps its slot after its context ended
 	CheckInterval time.Duration // how often to check empty queues for tasks that left no marker

@@ -1,12 +1,16 @@
 package worker
 
-import "time"
+import (
+	"time"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+)
 
 // demand is what tasks of a lane are wanted for: the free slots of a pool (slots.go), or calls of
 // Receive (receiver.go). Its methods may be called while the fetcher's lock is held.
 type demand interface {
-	// settings returns the weight and the concurrency limit of a queue.
-	settings(queue string) (weight, maxActive int)
+	// settings returns the weight, the concurrency limit and the partitions of a queue.
+	settings(queue string) (weight, maxActive int, partitions *rdb.Partitions)
 	// wants reports whether tasks of a queue are wanted, now or later.
 	wants(queue string) bool
 	// accepts reports whether a task of a queue could be accepted now.

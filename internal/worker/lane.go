@@ -63,9 +63,9 @@ func (c *redisClock) in(d time.Duration, now time.Time) int64 {
 func (l *lane) queue(name string) *queueState {
 	q := l.byName[name]
 	if q == nil {
-		weight, maxActive := l.demand.settings(name)
+		weight, maxActive, partitions := l.demand.settings(name)
 		q = &queueState{
-			name: name, weight: max(weight, 1), maxActive: maxActive,
+			name: name, weight: max(weight, 1), maxActive: maxActive, partitions: partitions,
 			errorLog: rate.Sometimes{First: 1, Interval: 30 * time.Second}, // a queue may stay broken for long
 		}
 		at, _ := slices.BinarySearchFunc(l.queues, q, byImportance)
@@ -155,6 +155,9 @@ func (l *lane) planSettlements(t *RoundTrip, now time.Time) {
 func (l *lane) planFetches(t *RoundTrip, now time.Time) {
 	l.ready = l.ready[:0]
 	for _, q := range l.queues {
+		if q.partitions != nil {
+			q.wakeAtLimit(t, now)
+		}
 		if q.phase == atCapacity && slices.ContainsFunc(t.settled, func(a *Attempt) bool { return a.Queue == q.name }) {
 			q.wake() // this request settles one of its tasks before it fetches: there may be room
 		}
@@ -164,6 +167,7 @@ func (l *lane) planFetches(t *RoundTrip, now time.Time) {
 	}
 	l.notAfter = l.clock.in(fetchValidity, now)
 	t.claim.plan(l.ready, t.addFetch)
+	l.planSorts(t, now)
 }
 
 // planFetch adds a fetch of n tasks of a queue.
@@ -176,6 +180,9 @@ func (l *lane) planFetch(t *RoundTrip, q *queueState, n int) {
 		Waits: l.measuresWaits(q),
 	}
 	q.wakePending = false
+	if q.partitions != nil {
+		q.addPartitions(&f.call, t)
+	}
 }
 
 // measureGap is the time between two fetches of a queue that measure how long tasks have waited, if
@@ -279,6 +286,9 @@ func (l *lane) applyFetch(f *fetch, e *effects, now time.Time) {
 
 // applyFound updates the state of a queue after a fetch.
 func (l *lane) applyFound(f *fetch, q *queueState, now time.Time) {
+	if f.call.Partitions != nil {
+		q.setLimitedUntil(&f.call, now)
+	}
 	idle := func(p phase) phase {
 		if q.wakePending { // while the fetch was in flight, perhaps for a task that it did not see
 			return ready
@@ -288,6 +298,10 @@ func (l *lane) applyFound(f *fetch, q *queueState, now time.Time) {
 	switch c := &f.call; {
 	case c.Code == script.CodePaused:
 		q.found(paused)
+	case c.N == 0: // see planSorts
+		if c.More {
+			q.wake()
+		}
 	case c.Code == script.CodeCapped:
 		q.found(idle(atCapacity))
 		q.credit = 0

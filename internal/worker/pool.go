@@ -53,7 +53,7 @@ func NewPool(cfg Config) *Pool {
 	pool.cfg.concurrency = &atomic.Int64{}
 	pool.cfg.concurrency.Store(int64(cfg.Concurrency))
 	if cfg.Receiver != nil {
-		pool.receiver, pool.lanes = newReceiver(cfg.Strict, cfg.Queues, cfg.MaxActive), make(map[string]*Fetcher)
+		pool.receiver, pool.lanes = newReceiver(&cfg), make(map[string]*Fetcher)
 		pool.pruneAt = minQueueCount
 	}
 	return pool

@@ -27,6 +27,11 @@ type queueState struct {
 	weight    int
 	maxActive int
 
+	partitions   *rdb.Partitions // nil: it has none
+	limitedUntil time.Time       // when to check the limits of its partitions; zero: none holds tasks
+	sortedAt     int64           // when a fetch last sorted its inbox, as uptime
+	sweptAt      int64           // when a fetch last checked its running tasks, as uptime
+
 	phase            phase
 	wakePending      bool      // its marker was popped after the last fetch was sent
 	markerLeft       bool      // the last fetch left tasks behind, and so a marker

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/asynq-go/asynq/internal/rdb"
 )
 
 // receiver is the part of a pool for callers that receive tasks: their requests, and the leases
@@ -13,9 +15,12 @@ type receiver struct {
 	strict     bool
 	poolClosed chan struct{} // closed with the pool
 
-	mu       sync.Mutex
-	weights  map[string]int // of the configured queues
-	limits   map[string]int
+	mu      sync.Mutex
+	weights map[string]int // of the configured queues
+	limits  map[string]int
+
+	partitions map[string]*rdb.Partitions
+
 	ended    bool
 	requests []*request            // waiting, oldest first
 	demand   map[string]int        // unassigned tasks of all requests by queue; a request counts in each of its queues
@@ -44,9 +49,9 @@ func (req *request) includes(queue string) bool {
 	return named
 }
 
-func newReceiver(strict bool, weights, limits map[string]int) *receiver {
+func newReceiver(cfg *Config) *receiver {
 	return &receiver{
-		strict: strict, poolClosed: make(chan struct{}), weights: weights, limits: limits,
+		strict: cfg.Strict, poolClosed: make(chan struct{}), weights: cfg.Queues, limits: cfg.MaxActive, partitions: cfg.Partitions,
 		demand: make(map[string]int), leases: make(map[leaseKey]*Attempt),
 	}
 }
@@ -101,10 +106,10 @@ func (r *receiver) cancelRequest(req *request, err error) (got []*Attempt, late 
 	return got, false
 }
 
-func (r *receiver) settings(queue string) (weight, maxActive int) {
+func (r *receiver) settings(queue string) (weight, maxActive int, partitions *rdb.Partitions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.weights[queue], r.limits[queue]
+	return r.weights[queue], r.limits[queue], r.partitions[queue]
 }
 
 // wants reports whether a request has unassigned tasks of the queue.
@@ -395,11 +400,11 @@ func (f *Fetcher) idle() bool {
 	return len(l.queues) == 0 && l.opened == 0 && !f.kept && l.gate.None() && len(l.unknown) == 0 && f.waitingFor == nil
 }
 
-// SetQueues changes the weights and the concurrency limits of queues. The pool must have a
-// receiver.
-func (pool *Pool) SetQueues(weights, maxActive map[string]int) {
+// SetQueues changes the weights, the concurrency limits and the partitions of queues. The pool must
+// have a receiver.
+func (pool *Pool) SetQueues(weights, maxActive map[string]int, partitions map[string]*rdb.Partitions) {
 	pool.receiver.mu.Lock()
-	pool.receiver.weights, pool.receiver.limits = weights, maxActive
+	pool.receiver.weights, pool.receiver.limits, pool.receiver.partitions = weights, maxActive, partitions
 	pool.receiver.mu.Unlock()
 	pool.mu.Lock()
 	fetchers := slices.Clone(pool.fetchers)
@@ -408,6 +413,7 @@ func (pool *Pool) SetQueues(weights, maxActive map[string]int) {
 		f.mu.Lock()
 		for _, q := range f.lane.queues {
 			q.weight, q.maxActive, q.credit = max(weights[q.name], 1), maxActive[q.name], 0
+			q.partitions = partitions[q.name]
 			q.wake() // there may be room now
 		}
 		slices.SortFunc(f.lane.queues, byImportance)

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/asynq-go/asynq/internal/rdb"
 )
 
 // minLendDelay is how long a request keeps the slots reserved for its fetches while other lanes
@@ -179,8 +181,8 @@ func (d *laneSlots) reserve(weight, priority int) int {
 	return n
 }
 
-func (d *laneSlots) settings(queue string) (weight, maxActive int) {
-	return d.cfg.Queues[queue], d.cfg.MaxActive[queue]
+func (d *laneSlots) settings(queue string) (weight, maxActive int, partitions *rdb.Partitions) {
+	return d.cfg.Queues[queue], d.cfg.MaxActive[queue], d.cfg.Partitions[queue]
 }
 
 func (d *laneSlots) wants(queue string) bool {

@@ -66,6 +66,14 @@ func (l *lane) nextDue(now time.Time) (due time.Time) {
 		if now.Before(q.retryAt) { // also after StopFetching: outcomes may be held back until then
 			sooner(q.retryAt)
 		}
+		if q.partitions != nil && l.demand.wants(q.name) && q.phase != unknown && q.phase != paused {
+			if q.phase != ready && !q.limitedUntil.IsZero() {
+				sooner(q.limitedUntil)
+			}
+			if !l.demand.accepts(q.name) {
+				sooner(now.Add(l.cfg.CheckInterval - since(q.sortedAt)))
+			}
+		}
 		if q.idle() && l.demand.wants(q.name) {
 			sooner(l.nextPoll)
 			if now.Before(q.wakeBackoffUntil) {

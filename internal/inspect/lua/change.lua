@@ -15,7 +15,8 @@
 -- KEYS[7]    groups_due
 -- KEYS[8]    marker
 -- KEYS[9]    idempotency record
--- KEYS[10..] the task's hash, for each task, in order of execution
+-- KEYS[10]   the tasks that partitions hold back
+-- KEYS[11..] the task's hash, for each task, in order of execution
 -- ARGV[1]    run, archive, delete or reschedule
 -- ARGV[2]    number of the call
 -- ARGV[3]    prefix of the task keys
@@ -35,13 +36,13 @@
 -- IDs that are GONE or LOST are removed from the collection in which they were found; see detach.
 -- include: codes fields clock mark gather locks purge archive record change
 
-local codes = load(KEYS[9], ARGV[2], #KEYS - 9 + 2)
+local codes = load(KEYS[9], ARGV[2], #KEYS - 10 + 2)
 if codes then
   return codes
 end
 local verb, now, us = ARGV[1], clock()
 local q = {
-  pending = KEYS[1], groups = KEYS[6], prefix = ARGV[4], n = #KEYS - 9, from = ARGV[5], group = ARGV[6],
+  pending = KEYS[1], groups = KEYS[6], prefix = ARGV[4], held = KEYS[10], n = #KEYS - 10, from = ARGV[5], group = ARGV[6],
   sets = { scheduled = KEYS[2], retry = KEYS[3], archived = KEYS[4], completed = KEYS[5] },
   unfit = verb == "run" and "pending" or verb == "archive" and "archived",
 }
@@ -55,7 +56,7 @@ end
 
 local out, orphans, seen = {}, {}, {}
 codes = {}
-for k = 10, #KEYS do
+for k = 11, #KEYS do
   local id = string.sub(KEYS[k], #ARGV[3] + 1)
   local code, at = locate(q, KEYS[k], id)
   if seen[id] then

@@ -9,7 +9,8 @@
 -- KEYS[7]    groups_due
 -- KEYS[8]    marker
 -- KEYS[9]    marks of the import
--- KEYS[10..] the task's hash, for each task
+-- KEYS[10]   the tasks that partitions hold back
+-- KEYS[11..] the task's hash, for each task
 -- ARGV[1]    prefix of the group keys
 -- ARGV[2]    prefix of the task keys
 -- ARGV[3]    1 to replace tasks with the same ID
@@ -27,7 +28,7 @@
 
 local now, us = clock()
 local q = {
-  pending = KEYS[1], groups = KEYS[6], prefix = ARGV[1], n = #KEYS - 9, from = "", group = "",
+  pending = KEYS[1], groups = KEYS[6], prefix = ARGV[1], held = KEYS[10], n = #KEYS - 10, from = "", group = "",
   sets = { scheduled = KEYS[2], retry = KEYS[3], archived = KEYS[4], completed = KEYS[5] },
 }
 redis.call("LLEN", KEYS[1])
@@ -39,7 +40,7 @@ for _, set in pairs(q.sets) do
 end
 local codes, new, out, toDelete, made = {}, {}, {}, {}, {}
 local a = 5
-for k = 10, #KEYS do
+for k = 11, #KEYS do
   local task = KEYS[k]
   local t = {
     task = task, number = ARGV[a], id = ARGV[a + 1], state = ARGV[a + 2], msg = ARGV[a + 3], score = ARGV[a + 4],

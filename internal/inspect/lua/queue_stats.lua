@@ -15,13 +15,14 @@
 -- KEYS[13]  failed, today
 -- KEYS[14]  lease
 -- KEYS[15]  archive_limits
+-- KEYS[16]  the tasks that partitions hold back
 -- ARGV[1]   prefix of the task keys
 -- ARGV[2]   prefix of the group keys
 -- ARGV[3]   maximum number of groups and aggregation sets to count
 -- RETURN    {the sizes of KEYS[1] to KEYS[7], tasks in groups and aggregation sets or -1 if there
 --           are too many of these, 1 if the queue is paused, the four counters or false, unix
 --           nanoseconds now, the lowest scores of scheduled, retry and lease or false,
---           KEYS[15] or false, pending_since of up to ten tasks at the front of pending}
+--           KEYS[15] or false, the size of KEYS[16], pending_since of up to ten tasks at the front of pending}
 -- BOUND     ARGV[3], at most 500, and ten tasks
 -- include: fields clock
 
@@ -31,6 +32,7 @@ local reply = {
   redis.call("ZCARD", KEYS[5]), redis.call("ZCARD", KEYS[6]), redis.call("SCARD", KEYS[7]), -1,
   redis.call("EXISTS", KEYS[9]), redis.call("GET", KEYS[10]), redis.call("GET", KEYS[11]), redis.call("GET", KEYS[12]),
   redis.call("GET", KEYS[13]), now_ns, false, false, false, redis.call("GET", KEYS[15]),
+  redis.call("ZCARD", KEYS[16]),
 }
 for i, key in ipairs({ KEYS[3], KEYS[4], KEYS[14] }) do
   reply[14 + i] = redis.call("ZRANGE", key, 0, 0, "WITHSCORES")[2] or false

@@ -16,6 +16,7 @@
 -- KEYS[13]  groups_due of the target
 -- KEYS[14]  marker of the target
 -- KEYS[15]  the task's hash of the target
+-- KEYS[16]  the tasks that partitions hold back
 -- ARGV[1]   number of the call
 -- ARGV[2]   ID of the task
 -- ARGV[3]   the message that the caller read
@@ -41,7 +42,7 @@ end
 local now, us = clock()
 local moves = KEYS[7] ~= KEYS[15]
 local q = {
-  pending = KEYS[1], groups = KEYS[5], prefix = ARGV[6], n = 1, from = "", group = "", unfit = "completed",
+  pending = KEYS[1], groups = KEYS[5], prefix = ARGV[6], held = KEYS[16], n = 1, from = "", group = "", unfit = "completed",
   sets = { scheduled = KEYS[2], retry = KEYS[3], archived = KEYS[4] },
 }
 local to = { scheduled = KEYS[9], retry = KEYS[10], archived = KEYS[11] }
@@ -78,7 +79,7 @@ if moves then
   if ARGV[9] ~= "" then
     redis.call("HSET", KEYS[15], "unique_key", ARGV[9])
   end
-elseif state ~= at.state then
+elseif state ~= at.state or at.held and ARGV[5] ~= "" then
   detach(q, { at }, {})
 end
 redis.call("HSET", KEYS[15], "msg", ARGV[4], "state", state)

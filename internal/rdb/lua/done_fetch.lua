@@ -58,7 +58,7 @@ if #KEYS == 9 and #ARGV == 12 and ARGV[6] == "0" and ARGV[8] == "0" and ARGV[9] 
     return { 0, { 0, now_ms, #ids > n and 1 or 0, id, new[2] or "" } } -- OK
   end
 end
--- include: codes fields clock mark counters locks long active held finish take
+-- include: codes fields clock mark counters locks long active held finish waited take
 
 local codes = finish(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[10], { unpack(KEYS, 9) }, ARGV[11], ARGV[12], { unpack(ARGV, 13) })
 return {

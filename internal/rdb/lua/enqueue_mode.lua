@@ -8,7 +8,8 @@
 -- KEYS[5]    groups
 -- KEYS[6]    groups_due
 -- KEYS[7]    idempotency record
--- KEYS[8..]  for each task: the task's hash, its lock (no two tasks have the same)
+-- KEYS[8]    the tasks that partitions hold back
+-- KEYS[9..]  for each task: the task's hash, its lock (no two tasks have the same)
 -- ARGV[1]    number of the call
 -- ARGV[2]    prefix of the task keys
 -- ARGV[3]    prefix of the group keys
@@ -33,9 +34,9 @@
 -- The record is written unless the call changes nothing: a repeated call is evaluated again then.
 -- It is the first write: at maxmemory it fails, and nothing is written. Behind the codes it has the
 -- IDs of each task in hexadecimal: "<id>z<id to cancel>z".
--- include: codes clock fields mark gather record create place change kept
+-- include: codes clock fields mark gather record create place change varint kept
 
-local n = (#KEYS - 7) / 2
+local n = (#KEYS - 8) / 2
 local reply, raw = {}, redis.call("GET", KEYS[7])
 
 -- hex(text) encodes an ID for the record.
@@ -70,7 +71,7 @@ end
 local now, us = clock()
 local now_ms, up = now * 1000 + math.floor(us / 1000), us > 0 and 1 or 0
 local q = {
-  pending = KEYS[1], groups = KEYS[5], prefix = ARGV[3], n = n, from = "", group = "",
+  pending = KEYS[1], groups = KEYS[5], prefix = ARGV[3], held = KEYS[8], n = n, from = "", group = "",
   sets = { scheduled = KEYS[3], retry = KEYS[4] },
 }
 local waits = { pending = true, scheduled = true, retry = true, aggregating = true }
@@ -174,14 +175,14 @@ end
 
 local tasks, moved, record, details, writes = {}, {}, {}, {}, false
 local a = 4
-for k = 8, #KEYS, 2 do
+for k = 9, #KEYS, 2 do
   local t = { task = KEYS[k], lock = KEYS[k + 1], id = ARGV[a], msg = ARGV[a + 1], at = ARGV[a + 2], group = ARGV[a + 3] }
   t.ttl, t.policy, t.quiet, t.wait = ARGV[a + 4], ARGV[a + 5], tonumber(ARGV[a + 6]), tonumber(ARGV[a + 7])
   t.throttle, t.window = ARGV[a + 8], tonumber(ARGV[a + 9]) * 1000
   a = a + 10
   t.code = plan(t)
   writes = writes or t.action
-  if t.action == "move" and (t.state ~= "scheduled" or t.at == "0") then
+  if t.action == "move" and (t.state ~= "scheduled" or t.at == "0" or t.found.held) then
     moved[#moved + 1] = t.found
   end
   tasks[#tasks + 1] = t

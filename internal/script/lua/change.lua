@@ -3,6 +3,7 @@
 --
 --   pending, groups    keys
 --   sets               keys of the sorted sets, by state
+--   held               key of the tasks that partitions hold back
 --   prefix             prefix of the group keys
 --   n                  number of tasks of the call
 --   from               state of the collection that held the IDs; "" = any
@@ -56,7 +57,7 @@ end
 -- the state in which the caller found it. It only reads, so a key of another type aborts the script
 -- before the first write.
 local function locate(q, task, id)
-  local f = fields(task, "state", "group", "unique_key")
+  local f = fields(task, "state", "group", "unique_key", "held")
   local state, group = f[1], f[2] or ""
   if not state then
     return GONE
@@ -68,6 +69,10 @@ local function locate(q, task, id)
     return UNFIT
   end
   local at = { id = id, task = task, state = state, group = group, lock = f[3], key = collection(q, state, group) }
+  if state == "scheduled" and f[4] then
+    at.held = f[4] .. id
+    redis.call("ZCARD", q.held)
+  end
   if state == "pending" then
     return findPending(q, at) and OK or LATER, at
   elseif state == "aggregating" then
@@ -120,7 +125,7 @@ end
 -- search a long list for orphan IDs alone, because most have left it too. A group that becomes
 -- empty loses its name. All writes are allowed at maxmemory.
 local function detach(q, out, orphans)
-  local ids, groups = {}, {}
+  local ids, groups, unheld = {}, {}, {}
   local function collect(key, id)
     ids[key] = ids[key] or {}
     table.insert(ids[key], id)
@@ -131,6 +136,10 @@ local function detach(q, out, orphans)
       waiting[#waiting + 1] = at
     elseif at.key then
       collect(at.key, at.id)
+    end
+    if at.held then
+      collect(q.held, at.held)
+      unheld[#unheld + 1] = at.task
     end
     if at.state == "aggregating" then
       groups[at.key] = at.group
@@ -150,6 +159,9 @@ local function detach(q, out, orphans)
   removePending(q, waiting)
   for key, members in pairs(ids) do
     redis.call("ZREM", key, unpack(members))
+  end
+  for _, task in ipairs(unheld) do
+    redis.call("HDEL", task, "held", "pending_since")
   end
   if q.from == "aggregating" and q.group ~= "" then
     groups[home] = q.group

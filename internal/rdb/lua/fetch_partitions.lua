@@ -1,0 +1,538 @@
+-- Moves up to n tasks of a queue with partitions to active, as fetch.lua does for other queues. The
+-- partitions share the queue fairly, and each has its limits. Pending is the inbox: the script
+-- reads the partition key of each task in it, and makes tasks that may not start yet scheduled, for
+-- a day, and holds them in a lane for their key. After that day they are forwarded and return to
+-- the inbox, so no task depends on the lanes.
+--
+-- KEYS[1]    active
+-- KEYS[2]    lease
+-- KEYS[3]    pending
+-- KEYS[4]    paused
+-- KEYS[5]    marker
+-- KEYS[6]    scheduled
+-- KEYS[7]    held: the lanes, as members <key> NUL <sequence number> <ID> with equal scores
+-- KEYS[8]    ready: partitions by their virtual time
+-- KEYS[9]    blocked: partitions that a limit blocks, by when to check it, in unix milliseconds
+-- KEYS[10]   running: the active tasks, as members <key> NUL <ID> with equal scores
+-- KEYS[11]   rates: partitions by when their rate allows no burst any more, in unix microseconds
+-- KEYS[12]   clock: the virtual time (v), the last sequence number (seq), and the virtual time of
+--            blocked partitions (k<key>)
+-- KEYS[13]   settings of partitions
+-- ARGV[1]    prefix of the task keys; the IDs are not known in advance
+-- ARGV[2]    n; 0 = only sort the inbox
+-- ARGV[3]    length of the lease in seconds
+-- ARGV[4]    token
+-- ARGV[5]    unix milliseconds after which the call does nothing; 0 = never
+-- ARGV[6]    maximum number of active tasks of the queue on all servers; 0 = unlimited
+-- ARGV[7]    1 to set the marker if tasks remain that may start, else 0
+-- ARGV[8]    1 to return the waiting times of the tasks, else 0
+-- ARGV[9]    settings of partitions without their own, in the same form; see lib/settings.lua
+-- ARGV[10]   1 if the tasks of a partition run in order, else 0
+-- ARGV[11]   1 if the type of a task is its partition key, else 0
+-- ARGV[12]   1 to check some of the running tasks, else 0
+-- ARGV[13..] for each task that has ended on the calling server: key, id
+-- RETURN     {code, unix milliseconds now, 1 if tasks remain that may start, unix milliseconds when
+--            to check the next limit or 0, then for each ID: id, msg or false, and if
+--            ARGV[8] is 1 microseconds in pending or -1} code: OK, STALE, PAUSED or CAPPED. false:
+--            no pending task has the ID, and the ID is dropped.
+-- BOUND      500 tasks of the inbox, and a megabyte of their messages and one message; n, at most
+--            500, and as many bytes; 1,000 partitions; 500 tasks that have ended
+-- include: codes fields clock mark long waited varint partition heap settings
+
+local now, us = clock()
+local now_ms, now_us = now * 1000 + math.floor(us / 1000), now * 1000000 + us
+local n, deadline, cap = tonumber(ARGV[2]), tonumber(ARGV[5]), tonumber(ARGV[6])
+if deadline > 0 and now_ms > deadline then
+  return { STALE, now_ms, 0, 0 }
+elseif redis.call("EXISTS", KEYS[4]) == 1 then
+  return { PAUSED, now_ms, 0, 0 }
+end
+local leased, code = redis.call("ZCARD", KEYS[2]), OK
+if cap > 0 and leased + n > cap then
+  code, n = CAPPED, math.max(cap - leased, 0)
+end
+local ordered, by_type = ARGV[10] == "1", ARGV[11] == "1"
+local held, blocked = redis.call("ZCARD", KEYS[7]), redis.call("ZCARD", KEYS[9])
+local own = redis.call("HLEN", KEYS[13]) > 0
+local default = settings(ARGV[9])
+redis.call("LLEN", KEYS[1])
+redis.call("ZCARD", KEYS[6])
+redis.call("ZCARD", KEYS[11])
+local times = redis.call("HMGET", KEYS[12], "v", "seq")
+local virtual, seq = tonumber(times[1] or "") or 0, math.max((tonumber(times[2] or "") or 0) + 1, now_us)
+local readies = redis.call("ZCARD", KEYS[8])
+
+-- What the call changes, collected before the first write.
+local unrun, unheld, due, stale = {}, {}, {}, {}
+
+-- count(key) counts the running tasks of a partition, and collects those that no longer run.
+local function count(key)
+  local members = redis.call("ZRANGEBYLEX", KEYS[10], "[" .. key .. "\0", "(" .. key .. "\1", "LIMIT", "0", "1000")
+  local running, ids = 0, {}
+  for i, member in ipairs(members) do
+    ids[i] = string.sub(member, #key + 2)
+  end
+  local leases = #ids > 0 and redis.call("ZMSCORE", KEYS[2], unpack(ids)) or {}
+  for i, member in ipairs(members) do
+    local runs = leases[i]
+    if not runs and ordered then
+      local state = fields(ARGV[1] .. ids[i], "state")[1]
+      runs = state == "retry" or state == "pending"
+    end
+    if runs then
+      running = running + 1
+    else
+      unrun[#unrun + 1] = member
+    end
+  end
+  return running
+end
+
+-- The partitions that the call concerns. Fields of a lane: key; vt, its virtual time; was, the set
+-- that has it; front and mem, tasks of the inbox that come before and after the held ones.
+local lanes, list = {}, {}
+local function laneOf(key)
+  local lane = lanes[key]
+  if not lane then
+    lane = { key = key, f = 1, m = 1, s = 1 }
+    lanes[key], list[#list + 1] = lane, lane
+  end
+  return lane
+end
+
+local ended, woken = {}, {}
+for i = 1, #ARGV - 12, 2 do
+  local key = ARGV[i + 12]
+  ended[#ended + 1] = key .. "\0" .. ARGV[i + 13]
+  if not woken[key] then
+    woken[key] = true
+    woken[#woken + 1] = key
+  end
+end
+if #ended > 0 then
+  redis.call("ZREM", KEYS[10], unpack(ended)) -- the first write, allowed at maxmemory
+end
+local checked = {}
+if n > 0 and blocked > 0 then
+  for _, key in ipairs(redis.call("ZRANGEBYSCORE", KEYS[9], "-inf", string.format("%d", now_ms), "LIMIT", "0", "100")) do
+    if not woken[key] then
+      woken[#woken + 1] = key
+    end
+    checked[key] = true
+  end
+end
+if #woken > 0 and blocked > 0 then
+  local names = {}
+  for i, key in ipairs(woken) do
+    names[i] = "k" .. key
+  end
+  local until_ms, vts = redis.call("ZMSCORE", KEYS[9], unpack(woken)), redis.call("HMGET", KEYS[12], unpack(names))
+  for i, key in ipairs(woken) do
+    if until_ms[i] and tonumber(until_ms[i]) < 1e15 then
+      local lane = laneOf(key)
+      lane.was, lane.vt, lane.check = "blocked", math.max(tonumber(vts[i] or "") or 0, virtual), checked[key]
+    end
+  end
+end
+if ARGV[12] == "1" then
+  local from = redis.call("HGET", KEYS[12], "sweep")
+  local members = redis.call("ZRANGEBYLEX", KEYS[10], from and "(" .. from or "-", "+", "LIMIT", "0", "200")
+  local keys = {}
+  for _, member in ipairs(members) do
+    local key = string.sub(member, 1, string.find(member, "\0", 1, true) - 1)
+    if not keys[key] then
+      keys[key] = true
+      count(key)
+    end
+  end
+  redis.call("LTRIM", KEYS[3], "0", "-1") -- changes nothing, and allows the writes below at maxmemory
+  if #members < 200 then
+    redis.call("HDEL", KEYS[12], "sweep")
+  else
+    redis.call("HSET", KEYS[12], "sweep", members[#members])
+  end
+end
+
+-- Read the inbox.
+local ids = redis.call("LRANGE", KEYS[3], "-501", "-1")
+local first, bytes, seen, reply, r = #ids > 500 and 2 or 1, 0, {}, {}, 0
+local inbox, keys, messages, since, marks, holders, size = {}, {}, {}, {}, {}, {}, 0
+for i = #ids, first, -1 do
+  local id = ids[i]
+  local f = fields(ARGV[1] .. id, "state", "msg", "held", "pending_since")
+  if f[1] ~= "pending" or seen[id] then
+    reply[r + 1], reply[r + 2] = id, false
+    r = r + 2
+    if ARGV[8] == "1" then
+      r = r + 1
+      reply[r] = -1
+    end
+  else
+    local msg = f[2] or ""
+    size, seen[id], bytes = size + 1, true, bytes + #msg
+    inbox[size], messages[size], since[size] = id, msg, f[4]
+    local key = partition(msg, by_type)
+    keys[size], marks[size] = key, f[3] and string.sub(f[3], 1, -18) == key and f[3]
+    if bytes >= 1048576 and i > first then
+      first = i
+      break
+    end
+  end
+end
+local left = first > 1
+if ordered and size > 0 then
+  local members = {}
+  for i, key in ipairs(keys) do
+    members[i] = key .. "\0" .. inbox[i]
+  end
+  for i, runs in ipairs(redis.call("ZMSCORE", KEYS[10], unpack(members))) do
+    holders[i] = runs and members[i] -- it was retried or recovered, and precedes the others
+  end
+end
+
+-- If more of the inbox is left, the call starts nothing: a partition that it has not read yet may
+-- come first. Else it continues with lanes.
+if not left then
+  for i, key in ipairs(keys) do
+    local lane, t = laneOf(key), { id = inbox[i], msg = messages[i], since = since[i], held = marks[i], holder = holders[i] }
+    if t.holder then
+      lane.front, lane.holds = lane.front or {}, true
+      table.insert(lane.front, 1, t)
+    elseif t.held then
+      lane.front = lane.front or {} -- it was held for a day; its place is that of then
+      lane.front[#lane.front + 1] = t
+    else
+      lane.mem = lane.mem or {}
+      lane.mem[#lane.mem + 1] = t
+    end
+  end
+  local unknown, names = {}, {}
+  for _, lane in ipairs(list) do
+    if not lane.vt then
+      unknown[#unknown + 1], names[#names + 1] = lane, lane.key
+    end
+  end
+  local vts = readies > 0 and #names > 0 and redis.call("ZMSCORE", KEYS[8], unpack(names)) or {}
+  local at = blocked > 0 and #names > 0 and redis.call("ZMSCORE", KEYS[9], unpack(names)) or {}
+  for i, lane in ipairs(unknown) do
+    if vts[i] then
+      lane.vt, lane.was = tonumber(vts[i]), "ready"
+    elseif at[i] then
+      lane.was, lane.waits = "blocked", not lane.holds
+      lane.vt = math.max(tonumber(redis.call("HGET", KEYS[12], "k" .. lane.key) or "") or 0, virtual)
+    else
+      lane.vt = virtual
+    end
+  end
+end
+
+-- prepare(lane) reads the settings of a partition and how much of its limits is used.
+local function prepare(lane)
+  local set = own and redis.call("HGET", KEYS[13], lane.key)
+  set = set and settings(set, default) or default
+  lane.set, lane.running = set, 0
+  if set.concurrency > 0 then
+    if lane.check then
+      lane.running = count(lane.key)
+    else
+      lane.running = redis.call("ZLEXCOUNT", KEYS[10], "[" .. lane.key .. "\0", "(" .. lane.key .. "\1")
+    end
+  end
+  if set.interval > 0 then
+    local tat = tonumber(redis.call("ZSCORE", KEYS[11], lane.key) or "") or 0
+    lane.tat = math.min(math.max(tat, now_us), now_us + set.interval * set.burst) -- if the clock was set back
+  end
+end
+
+-- next(lane) returns whether a lane has tasks, and makes lane.stored[lane.s] its next held task, if
+-- it is one. Held tasks are not read yet.
+local function next(lane)
+  if (lane.front and lane.front[lane.f]) then
+    return true
+  end
+  while held > 0 and not lane.exhausted and not (lane.stored and lane.stored[lane.s]) do
+    local from = lane.last and "(" .. lane.last or "[" .. lane.key .. "\0"
+    local size = math.ceil(n / (readies + #list)) + 1
+    lane.stored = redis.call("ZRANGEBYLEX", KEYS[7], from, "(" .. lane.key .. "\1", "LIMIT", "0", string.format("%d", size))
+    lane.s, lane.exhausted, lane.last = 1, #lane.stored < size, lane.stored[#lane.stored] or lane.last
+  end
+  return lane.stored and lane.stored[lane.s] or (lane.mem and lane.mem[lane.m])
+end
+
+-- peek(lane) returns the first task of a lane, and the name of its index.
+local function peek(lane)
+  while next(lane) do
+    if (lane.front and lane.front[lane.f]) then
+      return (lane.front and lane.front[lane.f]), "f"
+    elseif not (lane.stored and lane.stored[lane.s]) then
+      return (lane.mem and lane.mem[lane.m]), "m"
+    elseif lane.read then
+      return lane.read, "s"
+    end
+    local member = lane.stored[lane.s]
+    local id = string.sub(member, #lane.key + 18)
+    local f = not seen[id] and fields(ARGV[1] .. id, "state", "msg", "held", "pending_since")
+    if f and f[1] == "scheduled" and f[3] == string.sub(member, 1, #lane.key + 17) then
+      lane.read = { id = id, msg = f[2] or "", since = f[4], member = member }
+      return lane.read, "s"
+    elseif f then
+      stale[#stale + 1] = member
+    end
+    lane.s = lane.s + 1
+  end
+end
+
+local started = {}
+-- serve(lane) starts the first task of a lane. It returns false if there is none, or a limit blocks
+-- it.
+local function serve(lane)
+  if not lane.set then
+    prepare(lane)
+  end
+  local t, at = peek(lane)
+  local set = lane.set
+  if not t then
+    lane.done = true
+    return false
+  elseif set.paused then
+    lane.until_ms = "+inf"
+    return false
+  elseif set.concurrency > 0 and lane.running >= set.concurrency and not t.holder then
+    lane.until_ms = now_ms + 5000
+    return false
+  end
+  if set.interval > 0 then
+    if lane.tat - now_us > set.interval * (set.burst - 1) then
+      lane.until_ms = math.ceil((lane.tat - set.interval * (set.burst - 1)) / 1000)
+      return false
+    end
+    lane.tat, lane.spent = lane.tat + set.interval, true
+  end
+  lane[at], lane.read = lane[at] + 1, nil
+  if not t.holder then
+    lane.running = lane.running + 1
+  end
+  t.key = lane.key
+  started[#started + 1] = t
+  virtual = lane.vt
+  lane.vt = lane.vt + 1 / set.weight
+  return true
+end
+
+local slice, at, offset, more = {}, 1, 0, left
+if not left and n > 0 then
+  bytes = 0
+  local heap = { [0] = 0 }
+  for _, lane in ipairs(list) do
+    if not lane.waits then
+      push(heap, lane)
+    end
+  end
+  -- frontier() returns the first partition of ready that the call has not read yet.
+  local function frontier()
+    if at > #slice and offset < readies then
+      slice = redis.call("ZRANGE", KEYS[8], string.format("%d", offset), string.format("%d", offset + n - 1), "WITHSCORES")
+      at, offset = 1, offset + n
+    end
+    return slice[at], tonumber(slice[at + 1])
+  end
+  local examined = 0
+  while #started < n and examined < 1000 and bytes < 1048576 do
+    local key, vt = frontier()
+    while key and lanes[key] do
+      at = at + 2
+      key, vt = frontier()
+    end
+    if key and (heap[0] == 0 or vt < heap[1].vt) then
+      at = at + 2
+      local lane = laneOf(key)
+      lane.vt, lane.was = vt, "ready"
+      push(heap, lane)
+    end
+    if heap[0] == 0 then
+      break
+    end
+    local lane = pop(heap)
+    examined = examined + 1
+    if serve(lane) then
+      bytes = bytes + #started[#started].msg
+      local set = lane.set
+      if set.concurrency > 0 and lane.running >= set.concurrency and not (lane.front and lane.front[lane.f]) then
+        lane.until_ms = next(lane) and now_ms + 5000
+        lane.done = not lane.until_ms
+      elseif next(lane) then
+        push(heap, lane)
+      else
+        lane.done = true
+      end
+    end
+  end
+  more = heap[0] > 0 or frontier() ~= nil
+end
+
+-- Write. The first write is allowed at maxmemory.
+redis.call("LTRIM", KEYS[3], "0", string.format("%d", first - 2 - #ids))
+local function remove(key, names)
+  if #names > 0 then
+    redis.call("ZREM", key, unpack(names))
+  end
+end
+local function add(key, pairs)
+  for i = 1, #pairs, 1000 do
+    redis.call("ZADD", key, unpack(pairs, i, math.min(i + 999, #pairs)))
+  end
+end
+local leases, taken, run = {}, {}, {}
+local expiry = string.format("%d", now + tonumber(ARGV[3]) + (us > 0 and 1 or 0))
+for i, t in ipairs(started) do
+  leases[2 * i - 1], leases[2 * i], taken[i] = expiry, t.id, t.id
+  run[2 * i - 1], run[2 * i] = "0", t.key .. "\0" .. t.id
+  local member = t.member or t.held and t.held .. t.id
+  if t.member then
+    due[#due + 1] = t.id
+  end
+  if member then
+    unheld[#unheld + 1] = member
+  end
+end
+local hold, later, after = {}, {}, string.format("%d", now + 86400)
+local kept, new = 0, {}
+-- keep(key, id, held, holder) holds a task: one that was held before in its place, a holder before
+-- all others of its partition.
+local function keep(key, id, held, holder)
+  local at = seq
+  if holder then
+    unrun[#unrun + 1] = holder
+    local head = redis.call("ZRANGEBYLEX", KEYS[7], "[" .. key .. "\0", "(" .. key .. "\1", "LIMIT", "0", "1")[1]
+    at = head and tonumber(string.sub(head, #key + 2, #key + 17)) - 1 or seq
+  end
+  if not held then
+    held, seq = key .. "\0" .. string.format("%016d", at), seq + 1
+  end
+  hold[kept + 1], hold[kept + 2] = "0", held .. id
+  later[kept + 1], later[kept + 2] = after, id
+  kept = kept + 2
+  redis.call("HSET", ARGV[1] .. id, "state", "scheduled", "held", held)
+end
+if left then
+  for i, key in ipairs(keys) do
+    keep(key, inbox[i], marks[i], holders[i])
+    if not new[key] then
+      new[key] = true
+      new[#new + 1] = key
+    end
+  end
+end
+local to_ready, to_blocked, vts, unready, unblocked, forget, rates = {}, {}, {}, {}, {}, {}, {}
+for _, lane in ipairs(list) do
+  for i = lane.f, lane.front and #lane.front or 0 do
+    local t = lane.front[i]
+    keep(lane.key, t.id, t.held, t.holder)
+  end
+  for i = lane.m, lane.mem and #lane.mem or 0 do
+    keep(lane.key, lane.mem[i].id)
+  end
+  if lane.spent then
+    rates[#rates + 1], rates[#rates + 2] = string.format("%d", lane.tat), lane.key
+  end
+  local into = lane.until_ms and "blocked" or lane.waits and "blocked" or "ready"
+  if lane.done and lane.vt <= virtual then
+    into = nil
+  end
+  if lane.was == "ready" and into ~= "ready" then
+    unready[#unready + 1] = lane.key
+  elseif lane.was == "blocked" and into ~= "blocked" then
+    unblocked[#unblocked + 1], forget[#forget + 1] = lane.key, "k" .. lane.key
+  end
+  if into == "ready" then
+    to_ready[#to_ready + 1], to_ready[#to_ready + 2] = string.format("%.17g", lane.vt), lane.key
+  elseif lane.until_ms then
+    to_blocked[#to_blocked + 1] = lane.until_ms == "+inf" and "+inf" or string.format("%d", lane.until_ms)
+    to_blocked[#to_blocked + 1] = lane.key
+    vts[#vts + 1], vts[#vts + 2] = "k" .. lane.key, string.format("%.17g", lane.vt)
+  end
+end
+remove(KEYS[7], stale)
+remove(KEYS[7], unheld)
+remove(KEYS[6], due)
+for i = 1, #unrun, 1000 do
+  redis.call("ZREM", KEYS[10], unpack(unrun, i, math.min(i + 999, #unrun)))
+end
+if #hold > 0 then
+  add(KEYS[7], hold)
+  add(KEYS[6], later)
+  redis.call("EXPIRE", KEYS[7], "172800")
+end
+if #started > 0 then
+  add(KEYS[2], leases)
+  local length = redis.call("LPUSH", KEYS[1], unpack(taken))
+  local behind = length >= LONG and length - #started
+  for i, t in ipairs(started) do
+    local task = ARGV[1] .. t.id
+    if behind then
+      redis.call("HSET", task, "state", "active", "token", ARGV[4], "position", string.format("%d", behind + i))
+    else
+      redis.call("HSET", task, "state", "active", "token", ARGV[4])
+    end
+    if t.member or t.held then
+      redis.call("HDEL", task, "pending_since", "held")
+    else
+      redis.call("HDEL", task, "pending_since")
+    end
+    reply[r + 1], reply[r + 2] = t.id, t.msg
+    r = r + 2
+    if ARGV[8] == "1" then
+      r = r + 1
+      reply[r] = waited(t.since, now, us)
+    end
+  end
+  add(KEYS[10], run)
+  redis.call("EXPIRE", KEYS[10], "172800")
+end
+if #rates > 0 then
+  add(KEYS[11], rates)
+  redis.call("EXPIRE", KEYS[11], "172800")
+end
+local next_ms = 0
+if held - #stale - #unheld + #hold / 2 <= 0 then
+  if readies + blocked > 0 then
+    redis.call("DEL", KEYS[8], KEYS[9], KEYS[12])
+  end
+else
+  remove(KEYS[8], unready)
+  remove(KEYS[9], unblocked)
+  if #forget > 0 then
+    redis.call("HDEL", KEYS[12], unpack(forget))
+  end
+  if #new > 0 then
+    local at = blocked > 0 and redis.call("ZMSCORE", KEYS[9], unpack(new)) or {}
+    local vt, args = string.format("%.17g", virtual), {}
+    for i, key in ipairs(new) do
+      if not at[i] and not lanes[key] then
+        args[#args + 1], args[#args + 2] = vt, key
+      end
+    end
+    if #args > 0 then
+      redis.call("ZADD", KEYS[8], "NX", unpack(args))
+    end
+  end
+  add(KEYS[8], to_ready)
+  add(KEYS[9], to_blocked)
+  vts[#vts + 1], vts[#vts + 2], vts[#vts + 3], vts[#vts + 4] = "v", string.format("%.17g", virtual), "seq", string.format("%d", seq)
+  for i = 1, #vts, 1000 do
+    redis.call("HSET", KEYS[12], unpack(vts, i, math.min(i + 999, #vts)))
+  end
+  redis.call("EXPIRE", KEYS[8], "172800")
+  redis.call("EXPIRE", KEYS[9], "172800")
+  redis.call("EXPIRE", KEYS[12], "172800")
+  local head = redis.call("ZRANGE", KEYS[9], "0", "0", "WITHSCORES")
+  next_ms = head[2] and tonumber(head[2]) < 1e15 and tonumber(head[2]) or 0
+end
+if more and code == OK and ARGV[7] == "1" then
+  mark(KEYS[5])
+end
+local out = { code, now_ms, more and code == OK and 1 or 0, next_ms }
+for i = 1, r do
+  out[i + 4] = reply[i]
+end
+return out

@@ -1,0 +1,85 @@
+package worker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+)
+
+// This file is what a lane does for queues with partitions. Their fetches sort the inbox of the
+// queue and name the tasks that ended, so that other tasks of their partitions may start.
+
+// sweepInterval is how often a server checks some of the running tasks of a queue: a task keeps its
+// place in its partition if the server that settled it died before its next fetch.
+const sweepInterval = 5 * time.Second
+
+// released returns the tasks of the queue that the round trip settles and whose places in their
+// partitions become free.
+func (q *queueState) released(t *RoundTrip) (ended []rdb.Ended) {
+	for _, a := range t.settled {
+		if a.Queue == q.name && a.Message != nil && q.partitions.Releases(a.settlement.Outcome) {
+			ended = append(ended, rdb.Ended{Partition: a.Message.Partition(q.partitions.ByType), ID: a.settlement.ID})
+		}
+	}
+	return ended
+}
+
+// wakeAtLimit makes the queue ready if a limit of a partition may allow further tasks.
+func (q *queueState) wakeAtLimit(t *RoundTrip, now time.Time) {
+	if q.limitedUntil.IsZero() {
+		return
+	}
+	settles := slices.ContainsFunc(t.settled, func(a *Attempt) bool { return a.Queue == q.name })
+	if settles || !now.Before(q.limitedUntil) {
+		q.limitedUntil = time.Time{}
+		q.wake()
+	}
+}
+
+// addPartitions adds to a fetch what it needs for the partitions of the queue.
+func (q *queueState) addPartitions(f *rdb.Fetch, t *RoundTrip) {
+	f.Partitions = q.partitions
+	if first := !slices.ContainsFunc(t.fetches, func(other *fetch) bool {
+		return &other.call != f && other.call.Queue == q.name
+	}); first {
+		f.Ended = q.released(t)
+	}
+	f.Ended = f.Ended[:min(len(f.Ended), rdb.MaxEnded)] // the check of running tasks finds others
+	q.sortedAt = uptime()
+	if since(q.sweptAt) >= sweepInterval {
+		f.Sweep, q.sweptAt = true, q.sortedAt
+	}
+}
+
+// planSorts adds fetches of no task for queues with partitions that get no slot: they release the
+// places of tasks that ended, and sort the inbox, so that the next slot goes to the right
+// partition.
+func (l *lane) planSorts(t *RoundTrip, now time.Time) {
+	for _, q := range l.queues {
+		if q.partitions == nil || q.phase == unknown || q.phase == paused || q.unsettled > 0 || now.Before(q.retryAt) ||
+			slices.ContainsFunc(t.fetches, func(f *fetch) bool { return f.call.Queue == q.name }) {
+			continue
+		}
+		if l.sortDue(q) || len(q.released(t)) > 0 {
+			l.planFetch(t, q, 0)
+		}
+	}
+}
+
+// sortDue reports whether the inbox of a queue must be sorted although no slot is free.
+func (l *lane) sortDue(q *queueState) bool {
+	return q.partitions != nil && l.demand.wants(q.name) && !l.demand.accepts(q.name) &&
+		since(q.sortedAt) >= l.cfg.CheckInterval
+}
+
+// setLimitedUntil records when a limit of a partition may allow further tasks.
+func (q *queueState) setLimitedUntil(f *rdb.Fetch, now time.Time) {
+	q.limitedUntil = time.Time{}
+	if f.Due > 0 && !f.More {
+		q.limitedUntil = now.Add(time.Duration(f.Due-f.Now) * time.Millisecond)
+	}
+	if f.N == 0 && f.More {
+		q.sortedAt = 0 // the rest of the inbox follows at once
+	}
+}
