@@ -122,7 +122,11 @@ type QueueInfo struct {
 	Size   int // number of tasks in all states, including completed tasks
 	Groups int // number of groups with tasks
 
+	// Held is the number of tasks that wait because of their partition: see PartitionConfig.
+	Held int
+
 	// Number of tasks in each state. Aggregating includes tasks that are being aggregated.
+	// Scheduled does not include held tasks.
 	Pending, Active, Scheduled, Retry, Archived, Completed, Aggregating int
 
 	// Processed is the number of attempts finished on this UTC day, and Failed how many of them
@@ -174,6 +178,7 @@ func newQueueInfo(queue string, s *inspect.QueueStats) *QueueInfo {
 		Groups:         s.Groups,
 		Pending:        s.Sizes[wire.StatePending],
 		Active:         s.Sizes[wire.StateActive],
+		Held:           s.Held,
 		Scheduled:      s.Sizes[wire.StateScheduled],
 		Retry:          s.Sizes[wire.StateRetry],
 		Archived:       s.Sizes[wire.StateArchived],
@@ -187,7 +192,7 @@ func newQueueInfo(queue string, s *inspect.QueueStats) *QueueInfo {
 		Paused:         s.Paused,
 		Timestamp:      s.Now,
 	}
-	info.Size = info.Pending + info.Active + info.Scheduled + info.Retry + info.Archived + info.Completed +
+	info.Size = info.Pending + info.Held + info.Active + info.Scheduled + info.Retry + info.Archived + info.Completed +
 		info.Aggregating
 	info.Latency = overdue(s.Oldest)
 	info.ScheduledOverdue, info.RetryOverdue = overdue(s.NextScheduled), overdue(s.NextRetry)

@@ -20,6 +20,9 @@ type TaskFilter struct {
 	Group string // only for aggregating tasks; empty means all groups
 	Type  string // type of the tasks, or a prefix if it ends in "*"
 
+	// PartitionKey, if not empty, is the PartitionKey of the tasks.
+	PartitionKey string
+
 	// MinAge (inclusive) and MaxAge (exclusive) bound the age of the tasks. Zero means no bound.
 	// The age is the time since
 	//
@@ -215,6 +218,9 @@ func (f *TaskFilter) admits(t *inspect.TaskInfo) bool {
 	if f.Group != "" && t.Group != f.Group {
 		return false
 	}
+	if f.PartitionKey != "" && msg.PartitionKey() != f.PartitionKey {
+		return false
+	}
 	if prefix, ok := strings.CutSuffix(f.Type, "*"); ok {
 		if !strings.HasPrefix(msg.Type, prefix) {
 			return false
@@ -243,6 +249,7 @@ func listedTask(t *inspect.TaskInfo) *TaskInfo {
 	}
 	info := newTaskInfo(msg, TaskState(t.State), next, t.Result)
 	info.ID, info.Queue, info.IsOrphaned = t.ID, t.Queue, t.Orphaned
+	info.IsHeld = t.Held
 	if t.Group != "" {
 		info.Group = t.Group
 	}

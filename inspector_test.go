@@ -127,6 +127,14 @@ func inspectorCalls(i *asynq.Inspector, ctx context.Context) map[string]func() e
 		"ListTasks": func() error {
 			return testenv.ErrorOf(i.ListTasks(ctx, q, asynq.TaskStatePending, asynq.ListTasksOptions{}))
 		},
+		"SetPartition":               func() error { return i.SetPartition(ctx, q, id, asynq.PartitionSettings{Weight: 2}) },
+		"PausePartition":             func() error { return i.PausePartition(ctx, q, id) },
+		"ResumePartition":            func() error { return i.ResumePartition(ctx, q, id) },
+		"GetPartitionInfo":           func() error { return testenv.ErrorOf(i.GetPartitionInfo(ctx, q, id)) },
+		"Partitions":                 func() error { return testenv.LastError(i.Partitions(ctx, q)) },
+		"PartitionSettings":          func() error { return testenv.ErrorOf(i.PartitionSettings(ctx, q)) },
+		"CancelPartitionTasks":       func() error { return testenv.ErrorOf(i.CancelPartitionTasks(ctx, q, id)) },
+		"DeletePartitionTasks":       func() error { return testenv.ErrorOf(i.DeletePartitionTasks(ctx, q, id)) },
 		"GetQueueInfo":               func() error { return testenv.ErrorOf(v.GetQueueInfo(q)) },
 		"QueueInfos":                 func() error { return testenv.ErrorOf(i.QueueInfos(ctx)) },
 		"TaskStates":                 func() error { return i.TaskStates(ctx, asynq.TaskRef{Queue: q, ID: id})[0].Err },

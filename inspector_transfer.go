@@ -112,6 +112,9 @@ func newTaskRecord(t *inspect.StoredTask, keys wire.Queue) *TaskRecord {
 	}
 	if ns, err := strconv.ParseInt(t.PendingSince, 10, 64); err == nil {
 		r.At = time.Unix(0, ns)
+		if r.State == TaskStateScheduled { // its partition holds it
+			r.State = TaskStatePending
+		}
 	} else if s, err := strconv.ParseFloat(t.Score, 64); err == nil && s > -1e11 && s < 1e11 {
 		whole := int64(s)
 		r.At = time.Unix(whole, int64(math.Round((s-float64(whole))*1e6))*1e3)

@@ -40,6 +40,7 @@ const (
 	DebounceOpt       // [3]string: key, quiet and maxWait
 	ThrottleOpt       // [2]string: key and window
 	ExpiresInOpt      // time.Duration
+	PartitionKeyOpt   // string
 )
 
 // Option configures how a task is processed. Options are comparable: options created with equal
@@ -129,7 +130,8 @@ func (o *taskOptions) apply(opt Option, now time.Time) error {
 			o.headers = make(map[string]string)
 		}
 		o.headers[v[0]] = v[1]
-	case idempotencyKeyOption, uniqueKeyOption, onDuplicateOption, debounceOption, throttleOption, expiresInOption:
+	case idempotencyKeyOption, uniqueKeyOption, onDuplicateOption, debounceOption, throttleOption, expiresInOption,
+		partitionKeyOption:
 		if o.rare == nil {
 			o.rare = &rareOptions{}
 		}
@@ -244,6 +246,7 @@ type (
 	debounceOption       [3]string
 	throttleOption       [2]string
 	expiresInOption      time.Duration
+	partitionKeyOption   string
 )
 
 func (o maxRetryOption) Value() interface{}  { return int(o) }
@@ -264,6 +267,7 @@ func (o onDuplicateOption) Value() interface{}    { return DuplicatePolicy(o) }
 func (o debounceOption) Value() interface{}       { return [3]string(o) }
 func (o throttleOption) Value() interface{}       { return [2]string(o) }
 func (o expiresInOption) Value() interface{}      { return time.Duration(o) }
+func (o partitionKeyOption) Value() interface{}   { return string(o) }
 
 func (maxRetryOption) Type() OptionType  { return MaxRetryOpt }
 func (queueOption) Type() OptionType     { return QueueOpt }
@@ -283,6 +287,7 @@ func (onDuplicateOption) Type() OptionType    { return OnDuplicateOpt }
 func (debounceOption) Type() OptionType       { return DebounceOpt }
 func (throttleOption) Type() OptionType       { return ThrottleOpt }
 func (expiresInOption) Type() OptionType      { return ExpiresInOpt }
+func (partitionKeyOption) Type() OptionType   { return PartitionKeyOpt }
 
 func (o maxRetryOption) String() string { return fmt.Sprintf("MaxRetry(%d)", int(o)) }
 func (o queueOption) String() string    { return fmt.Sprintf("Queue(%q)", string(o)) }
@@ -307,8 +312,9 @@ func (o onDuplicateOption) String() string { return fmt.Sprintf("OnDuplicate(%v)
 func (o debounceOption) String() string {
 	return fmt.Sprintf("Debounce(%q, %s, %s)", o[0], o[1], o[2])
 }
-func (o throttleOption) String() string  { return fmt.Sprintf("Throttle(%q, %s)", o[0], o[1]) }
-func (o expiresInOption) String() string { return fmt.Sprintf("ExpiresIn(%v)", time.Duration(o)) }
+func (o throttleOption) String() string     { return fmt.Sprintf("Throttle(%q, %s)", o[0], o[1]) }
+func (o expiresInOption) String() string    { return fmt.Sprintf("ExpiresIn(%v)", time.Duration(o)) }
+func (o partitionKeyOption) String() string { return fmt.Sprintf("PartitionKey(%q)", string(o)) }
 
 // Equal reports whether both times are equal, for go-cmp.
 func (o deadlineOption) Equal(p deadlineOption) bool { return time.Time(o).Equal(time.Time(p)) }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/asynq-go/asynq/internal/rdb"
@@ -121,6 +122,31 @@ func Throttle(key string, window time.Duration) Option { return throttleOption{k
 // group. Enqueue returns an error if d is not positive, or if the task is due after it expires.
 func ExpiresIn(d time.Duration) Option { return expiresInOption(d) }
 
+// PartitionKey assigns the task to a partition of its queue, such as the tasks of one customer. If
+// the servers of the queue configure QueueConfig.Partitions, partitions share the queue fairly, and
+// each has its own limits. Tasks without a key are one more partition. Without such servers, the
+// key has no effect.
+//
+// Enqueue returns an error if the key is blank, longer than 256 bytes, not valid UTF-8, or contains
+// control characters.
+func PartitionKey(key string) Option { return partitionKeyOption(key) }
+
+// maxPartitionKey is the maximum length of a partition key in bytes.
+const maxPartitionKey = 256
+
+// validPartitionKey returns an error if a partition key is invalid.
+func validPartitionKey(key string) error {
+	switch {
+	case strings.TrimSpace(key) == "":
+		return errors.New("asynq: partition key must not be blank: omit it for a task without one")
+	case len(key) > maxPartitionKey:
+		return fmt.Errorf("asynq: partition key has %d bytes, more than %d: use a shorter one, such as a hash of it", len(key), maxPartitionKey)
+	case !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl):
+		return fmt.Errorf("asynq: partition key %q must be UTF-8 without control characters", key)
+	}
+	return nil
+}
+
 // rareOptions are options that few tasks have.
 type rareOptions struct {
 	once      ownKey // of IdempotencyKey
@@ -128,6 +154,7 @@ type rareOptions struct {
 	policy    DuplicatePolicy
 	chosen    bool // a policy was given
 	expiresIn time.Duration
+	partition string // of PartitionKey
 }
 
 // ownKey is the argument of an option with a key.
@@ -165,6 +192,8 @@ func (r *rareOptions) apply(opt Option) (err error) {
 		if r.expiresIn = time.Duration(v); v <= 0 {
 			return fmt.Errorf("asynq: %v: the duration must be positive", opt)
 		}
+	case partitionKeyOption:
+		r.partition, err = string(v), validPartitionKey(string(v))
 	}
 	return err
 }
@@ -257,6 +286,9 @@ func (c *creation) addRare(o *taskOptions, keys wire.Queue, now time.Time) (err 
 			return fmt.Errorf("asynq: ExpiresIn(%v): the task would be due after it expires", r.expiresIn)
 		}
 		c.msg.SetExpires(ceilUnix(expires))
+	}
+	if r.partition != "" {
+		c.msg.SetPartitionKey(r.partition)
 	}
 	return nil
 }

@@ -46,6 +46,7 @@ func TestOptionsAsGoSource(t *testing.T) {
 		{Debounce("k", time.Second, time.Minute), DebounceOpt, [3]string{"k", "1s", "1m0s"}, `Debounce("k", 1s, 1m0s)`},
 		{Throttle("k", time.Minute), ThrottleOpt, [2]string{"k", "1m0s"}, `Throttle("k", 1m0s)`},
 		{ExpiresIn(time.Minute), ExpiresInOpt, time.Minute, "ExpiresIn(1m0s)"},
+		{PartitionKey("customer-42"), PartitionKeyOpt, "customer-42", `PartitionKey("customer-42")`},
 	} {
 		if test.opt.Type() != test.kind || !reflect.DeepEqual(test.opt.Value(), test.value) || test.opt.String() != test.source {
 			t.Errorf("got %v, %v, %s; want %v, %v, %s", test.opt.Type(), test.opt.Value(), test.opt, test.kind, test.value, test.source)
@@ -157,6 +158,10 @@ func TestInvalidInput(t *testing.T) {
 		{"throttle and idempotency key", NewTask("x", nil), []Option{IdempotencyKey("k", 1), Throttle("k", 1)}, "IdempotencyKey excludes"},
 		{"policy and idempotency key", NewTask("x", nil), []Option{IdempotencyKey("k", 1), Unique(1), OnDuplicate(Keep)}, "IdempotencyKey excludes"},
 		{"due after it expires", NewTask("x", nil), []Option{ProcessIn(time.Hour), ExpiresIn(time.Hour)}, "due after it expires"},
+		{"a blank partition key", NewTask("x", nil), []Option{PartitionKey(" ")}, "must not be blank"},
+		{"a long partition key", NewTask("x", nil), []Option{PartitionKey(strings.Repeat("k", 257))}, "more than 256"},
+		{"a partition key with a control character", NewTask("x", nil), []Option{PartitionKey("a\x00b")}, "without control characters"},
+		{"a partition key that is not UTF-8", NewTask("x", nil), []Option{PartitionKey("\xff")}, "must be UTF-8"},
 		{"debounced until it expires", NewTask("x", nil), []Option{Debounce("k", time.Minute, 0), ExpiresIn(time.Minute)}, "due after it expires"},
 		{"reserved header", NewTask("x", nil), []Option{Header("asynq-ext", "")}, "reserved"},
 		{"idempotency key with text as a TTL", NewTask("x", nil), []Option{userOption{IdempotencyKeyOpt, [2]string{"k", "soon"}}}, "positive"},
@@ -239,7 +244,7 @@ func TestParseOption(t *testing.T) {
 	for _, opt := range []Option{
 		MaxRetry(3), Queue(`a"b\` + "\xff\n"), TaskID("a, b"), Timeout(90 * time.Millisecond), Timeout(math.MaxInt64), Deadline(at),
 		Unique(time.Hour), ProcessAt(at), ProcessIn(-time.Minute), Retention(0), Group(")("), Header(`k", "`, `v")`), Header("", ""),
-		IdempotencyKey(`k", "`, time.Hour), UniqueKey(", ", time.Hour), OnDuplicate(Replace), Debounce(`",")`, 1, 0), Throttle("(", 1), ExpiresIn(1),
+		IdempotencyKey(`k", "`, time.Hour), UniqueKey(", ", time.Hour), OnDuplicate(Replace), Debounce(`",")`, 1, 0), Throttle("(", 1), ExpiresIn(1), PartitionKey(`k", "`),
 	} {
 		for _, text := range []string{exactOption(opt), opt.String()} {
 			got, ok := parseOption(text)
@@ -329,7 +334,7 @@ func eachOption() []Option {
 		MaxRetry(3), Queue("low"), TaskID("a b"), Timeout(time.Minute), Deadline(at),
 		Unique(time.Hour), ProcessAt(at), ProcessIn(time.Minute), Retention(time.Hour),
 		Group("g"), Header("k", "v"), IdempotencyKey("k", time.Hour), UniqueKey("k", time.Hour), OnDuplicate(Reject),
-		Debounce("d", time.Hour, 0), Throttle("t", time.Hour), ExpiresIn(time.Hour),
+		Debounce("d", time.Hour, 0), Throttle("t", time.Hour), ExpiresIn(time.Hour), PartitionKey("p"),
 	}
 }
 

@@ -65,6 +65,7 @@ var optionKinds = [...]optionKind{
 	DebounceOpt:       newOptionKind("Debounce", func(v [3]string) Option { return debounceOption(v) }, parseTriple),
 	ThrottleOpt:       newOptionKind("Throttle", func(pair [2]string) Option { return throttleOption(pair) }, parsePair),
 	ExpiresInOpt:      newOptionKind("ExpiresIn", ExpiresIn, time.ParseDuration),
+	PartitionKeyOpt:   newOptionKind("PartitionKey", PartitionKey, strconv.Unquote),
 }
 
 func newOptionKind[T any](name string, option func(T) Option, parse func(string) (T, error)) optionKind {

@@ -306,6 +306,10 @@ func (r *Receiver) SetQueues(queues map[string]int, configs map[string]QueueConf
 		if err != nil {
 			return err
 		}
+		parts, err := queuePartitions(configs)
+		if err != nil {
+			return err
+		}
 		_, archives, err := archiveLimits(r.base.cfg.Archive, configs)
 		if err != nil {
 			return err
@@ -316,7 +320,7 @@ func (r *Receiver) SetQueues(queues map[string]int, configs map[string]QueueConf
 		r.queues = queues
 		r.partsMu.Unlock()
 		r.base.limits = limits
-		r.pool.SetQueues(queues, limits)
+		r.pool.SetQueues(queues, limits, parts)
 		if !active {
 			return nil
 		}

@@ -29,6 +29,7 @@ type Server struct {
 	broker  *rdb.Broker
 	cfg     Config
 	limits  map[string]int // of the queues, see queueLimits
+	parts   map[string]*rdb.Partitions
 	log     *slog.Logger
 	process wire.Process
 
@@ -65,6 +66,10 @@ func NewServer(r RedisConnOpt, cfg Config) *Server {
 	if err != nil {
 		panic(err)
 	}
+	parts, err := queuePartitions(cfg.QueueConfigs)
+	if err != nil {
+		panic(err)
+	}
 	log := newSlog(cfg.Logger, cfg.LogLevel)
 	broker := conn.newBroker()
 	archive, archives, err := archiveLimits(cfg.Archive, cfg.QueueConfigs)
@@ -78,6 +83,7 @@ func NewServer(r RedisConnOpt, cfg Config) *Server {
 		broker:  broker,
 		cfg:     cfg,
 		limits:  limits,
+		parts:   parts,
 		log:     log,
 		process: newProcess(),
 		paused:  make(map[string]bool),

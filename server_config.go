@@ -201,6 +201,10 @@ type QueueConfig struct {
 	// overlap with the next attempt on another server.
 	Ordered bool
 
+	// Partitions divides the queue by PartitionKey, or by type. If nil, it has no partitions. It
+	// excludes Ordered, which orders the whole queue.
+	Partitions *PartitionConfig
+
 	// Group overrides how groups of the queue are aggregated. A Receiver ignores it.
 	Group GroupConfig
 

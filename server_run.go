@@ -103,6 +103,7 @@ func (srv *Server) workerConfig(prepare func(a *worker.Attempt), delayed func(qu
 		Queues:        srv.cfg.Queues,
 		Strict:        srv.cfg.StrictPriority,
 		MaxActive:     srv.limits,
+		Partitions:    srv.parts,
 		Lease:         srv.cfg.LeaseDuration,
 		CheckInterval: srv.cfg.TaskCheckInterval,
 		AttemptLog:    srv.cfg.AttemptLog,

@@ -119,6 +119,8 @@ type TaskInfo struct {
 	Deadline      time.Time     // when an attempt must end; zero means never
 	Group         string        // group of the task; empty if it has none
 	NextProcessAt time.Time     // when the task is due; zero if it is not going to be processed
+	PartitionKey  string        // see the option PartitionKey; empty if it has none
+	IsHeld        bool          // whether the task is scheduled because its partition holds it back
 	IsOrphaned    bool          // whether the task is active without a valid lease
 	IsRepeated    bool          // returned by Enqueue: an earlier call created it, see IdempotencyKey and OnDuplicate
 	ExpiresAt     time.Time     // when no attempt starts any more, see ExpiresIn; zero means never
@@ -156,6 +158,7 @@ func newTaskInfo(msg *wire.TaskMessage, state TaskState, next time.Time, result 
 		Timeout:       wireSeconds(msg.Timeout),
 		Deadline:      unixTime(msg.Deadline),
 		Group:         msg.Group,
+		PartitionKey:  msg.PartitionKey(),
 		NextProcessAt: next,
 		Retention:     wireSeconds(msg.Retention),
 		CompletedAt:   unixTime(msg.CompletedAt),

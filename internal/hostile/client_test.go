@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -229,6 +230,17 @@ var hostileOption = map[string]func(h *hostile){
 	"ExpiresIn": func(h *hostile) {
 		h.check(h.wantAccepted(asynq.NewTask("t", nil), asynq.ExpiresIn(longest)).ExpiresAt.After(time.Now().Add(longest-time.Hour)), "the expiry overflows")
 		h.check(h.wantAccepted(asynq.NewTask("t", nil), asynq.ExpiresIn(1)).ExpiresAt.After(time.Now()), "a short expiry does not round up")
+	},
+	"PartitionKey": func(h *hostile) {
+		for _, key := range []string{"", " ", notUTF8, "a\x00b", "a\nb", strings.Repeat("k", 257), hugeName} {
+			_, err := h.Client.Enqueue(asynq.NewTask("t", nil), asynq.PartitionKey(key))
+			h.wantErr(err, nil, "partition key")
+		}
+		for _, key := range []string{"%3B", ";", "a;partition=b", "=", "%", "é", "asynq-ext", strings.Repeat("%", 256)} {
+			info := h.wantAccepted(asynq.NewTask("t", nil), asynq.PartitionKey(key))
+			h.check(info.PartitionKey == key, "partition key %q became %q", key, info.PartitionKey)
+			h.check(len(info.Headers) == 0, "partition key %q became the headers %v", key, info.Headers)
+		}
 	},
 }
 

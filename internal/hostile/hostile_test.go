@@ -34,6 +34,7 @@ var hostileCalls = map[string]map[string]func(h *hostile){
 	"bulk":      hostileBulk,
 	"records":   hostileRecords,
 	"stats":     hostileStats,
+	"partition": hostilePartitions,
 	"mux":       hostileMux,
 	"server":    hostileServer,
 	"receiver":  hostileReceiver,
