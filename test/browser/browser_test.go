@@ -2,6 +2,7 @@ package browser_test
 
 import (
 	"context"
+	"flag"
 	"os"
 	"slices"
 	"strings"
@@ -23,6 +24,14 @@ import (
 var chrome context.Context
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", "4"); err != nil { // most tests mostly wait
+			panic(err)
+		}
+	}
 	os.Exit(func() int {
 		var stop func()
 		chrome, stop = chromium.Start()

@@ -13,6 +13,10 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
+// moment is the maximum time of a page with a large payload. Concurrent tests take most of it. A
+// page that takes quadratic time would still take minutes.
+const moment = 5 * time.Second
+
 // payloads returns difficult payloads, with the texts that the page must show.
 func payloads() map[string]struct {
 	data []byte
