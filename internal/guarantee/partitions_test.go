@@ -136,6 +136,7 @@ func TestPartitionRate(t *testing.T) {
 		enqueueKeyed(env, "a", tasks)
 		var mu sync.Mutex
 		var starts []time.Time
+		began := time.Now() // Redis lets the first task start after this, and its handler may start late
 		env.Serve(partitioned(20, asynq.PartitionConfig{Rate: asynq.RateLimit{Events: 1, Per: interval, Burst: burst}}),
 			func(context.Context, *asynq.Task) error {
 				mu.Lock()
@@ -144,7 +145,7 @@ func TestPartitionRate(t *testing.T) {
 				return nil
 			})
 		env.AwaitEmpty()
-		took := starts[tasks-1].Sub(starts[0])
+		took := starts[tasks-1].Sub(began)
 		if least := (tasks - burst) * interval; took < least-10*time.Millisecond {
 			env.T.Errorf("%d tasks started within %v, want at least %v", tasks, took, least)
 		}
