@@ -141,7 +141,7 @@ func dash(s *scene, i incident) {
 	_, err = tmux("send-keys", "q")
 	s.must(err)
 	proctest.Until(s.t, "the end of the dashboard", func() error {
-		ended, err := tmux("display-message", "-p", "#{pane_dead} #{pane_dead_status}")
+		ended, err := tmux("display-message", "-p", "#{pane_dead} #{pane_dead_status} #{pane_dead_signal}")
 		if err == nil && strings.TrimSpace(ended) != "1 0" {
 			err = errors.New(ended)
 		}
