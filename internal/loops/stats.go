@@ -61,12 +61,19 @@ func (w *StatsWriter) Flush(ctx context.Context, sizes bool) (entries int) {
 		}
 	}
 	open := w.Recorder.Pending(time.Now())
+	// First what an earlier flush has left: as long as there is such a call, nothing else is sent.
+	entries = w.drain(ctx, open, nil, false)
 	for queue := range sized {
 		if !slices.Contains(open, queue) {
 			open = append(open, queue)
 		}
 	}
-	for collect := true; len(open) > 0 && ctx.Err() == nil; collect = false {
+	return entries + w.drain(ctx, open, sized, true)
+}
+
+// drain sends the calls of the queues. If collect is set, they include what was counted until now.
+func (w *StatsWriter) drain(ctx context.Context, open []string, sized map[string]bool, collect bool) (entries int) {
+	for ; len(open) > 0 && ctx.Err() == nil; collect = false {
 		var batches []*rollup.Batch
 		for _, queue := range open {
 			if b := w.Recorder.Next(queue, time.Now(), sized[queue], collect); b != nil {
