@@ -133,6 +133,7 @@ type Fetch struct {
 	Now     int64       // by the Redis clock, unix ms
 	More    bool        // tasks remain pending, or may start
 	Due     int64       // when to check the limits of partitions next, unix ms; 0: none holds tasks
+	Kept    int         // how many of Ended keep their places, because they have leases
 	Tasks   []Fetched   // oldest first
 	Dropped []string    // IDs without a pending task
 	Err     error
@@ -181,7 +182,7 @@ func (f *Fetch) read(c *script.Call) {
 	r := c.Read()
 	f.Code, f.Now, f.More = r.Code(), r.Int(), r.Bool()
 	if f.Partitions != nil {
-		f.Due = r.Int()
+		f.Due, f.Kept = r.Int(), int(r.Int())
 	}
 	if r.More() {
 		f.Tasks = make([]Fetched, 0, r.Len()/2)
@@ -211,7 +212,7 @@ func (f *Fetch) read(c *script.Call) {
 }
 
 func (f *Fetch) fail(err error) {
-	f.Code, f.Now, f.More, f.Due, f.Tasks, f.Dropped, f.unread, f.Err = script.CodeOK, 0, false, 0, nil, nil, nil, err
+	f.Code, f.Now, f.More, f.Due, f.Kept, f.Tasks, f.Dropped, f.unread, f.Err = script.CodeOK, 0, false, 0, 0, nil, nil, nil, err
 }
 
 // largeMessage is the size in bytes above which lib/take.lua leaves a message to the caller.

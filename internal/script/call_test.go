@@ -98,6 +98,7 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	if replies := b.AddStats(ctx, "sender", []*rollup.Batch{batch}); replies[0].Err != nil || replies[0].Code != script.CodeOK {
 		t.Errorf("statistics: %+v", replies[0])
 	}
+	callPartitions(t, b)
 	callDoctor(t, r, b)
 	callGroups(t, r, b)
 	if lead, err := b.AcquireLeadership(ctx, "g", "p", time.Minute); err != nil || !lead.Leads {
@@ -141,6 +142,28 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 	}
 	if codes, err := in.ImportTasks(ctx, "q", "name", false, []int64{0, 1}, tasks); err != nil || codes[0] != script.CodeOK {
 		t.Errorf("import: %v, error %v", codes, err)
+	}
+}
+
+// callPartitions calls every method that runs a script for partitions.
+func callPartitions(t *testing.T, b *rdb.Broker) {
+	t.Helper()
+	ctx, in := context.Background(), inspect.New(b)
+	if _, err := in.SetPartition(ctx, "q", "k", "weight=2"); err != nil {
+		t.Error(err)
+	}
+	f := &rdb.Fetch{
+		Queue: "q", Token: "partitions", Partitions: &rdb.Partitions{Limits: "concurrency=1"}, Sweep: true,
+		Ended: []rdb.Ended{{Partition: "k", ID: "x"}, {Partition: "l", ID: "y"}},
+	}
+	if b.RoundTrip(ctx, &rdb.RoundTrip{Fetch: []*rdb.Fetch{f}}); f.Err != nil {
+		t.Error(f.Err)
+	}
+	if _, err := in.Partitions(ctx, "q", "", false); err != nil {
+		t.Error(err)
+	}
+	if _, err := in.Partition(ctx, "q", "k"); err != nil {
+		t.Error(err)
 	}
 }
 

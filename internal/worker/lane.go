@@ -287,7 +287,7 @@ func (l *lane) applyFetch(f *fetch, e *effects, now time.Time) {
 // applyFound updates the state of a queue after a fetch.
 func (l *lane) applyFound(f *fetch, q *queueState, now time.Time) {
 	if f.call.Partitions != nil {
-		q.setLimitedUntil(&f.call, now)
+		q.applyPartitions(&f.call, now)
 	}
 	idle := func(p phase) phase {
 		if q.wakePending { // while the fetch was in flight, perhaps for a task that it did not see

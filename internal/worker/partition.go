@@ -43,9 +43,10 @@ func (q *queueState) addPartitions(f *rdb.Fetch, t *RoundTrip) {
 	if first := !slices.ContainsFunc(t.fetches, func(other *fetch) bool {
 		return &other.call != f && other.call.Queue == q.name
 	}); first {
-		f.Ended = q.released(t)
+		f.Ended, q.repeated = append(q.again, q.released(t)...), len(q.again) > 0
+		f.Ended = f.Ended[:min(len(f.Ended), rdb.MaxEnded)] // the check of running tasks finds others
+		q.again = nil
 	}
-	f.Ended = f.Ended[:min(len(f.Ended), rdb.MaxEnded)] // the check of running tasks finds others
 	q.sortedAt = uptime()
 	if since(q.sweptAt) >= sweepInterval {
 		f.Sweep, q.sweptAt = true, q.sortedAt
@@ -61,7 +62,7 @@ func (l *lane) planSorts(t *RoundTrip, now time.Time) {
 			slices.ContainsFunc(t.fetches, func(f *fetch) bool { return f.call.Queue == q.name }) {
 			continue
 		}
-		if l.sortDue(q) || len(q.released(t)) > 0 {
+		if l.sortDue(q) || len(q.again) > 0 || len(q.released(t)) > 0 {
 			l.planFetch(t, q, 0)
 		}
 	}
@@ -73,9 +74,13 @@ func (l *lane) sortDue(q *queueState) bool {
 		since(q.sortedAt) >= l.cfg.CheckInterval
 }
 
-// setLimitedUntil records when a limit of a partition may allow further tasks.
-func (q *queueState) setLimitedUntil(f *rdb.Fetch, now time.Time) {
+// applyPartitions records what a fetch has found out about the limits of partitions.
+func (q *queueState) applyPartitions(f *rdb.Fetch, now time.Time) {
 	q.limitedUntil = time.Time{}
+	if f.Kept > 0 && !q.repeated {
+		// Redis had to load the script that settles them first, so it ran after the fetch.
+		q.again = f.Ended
+	}
 	if f.Due > 0 && !f.More {
 		q.limitedUntil = now.Add(time.Duration(f.Due-f.Now) * time.Millisecond)
 	}

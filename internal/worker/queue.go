@@ -28,6 +28,8 @@ type queueState struct {
 	maxActive int
 
 	partitions   *rdb.Partitions // nil: it has none
+	again        []rdb.Ended     // ended tasks to name again in the next fetch
+	repeated     bool            // the last fetch has named some again
 	limitedUntil time.Time       // when to check the limits of its partitions; zero: none holds tasks
 	sortedAt     int64           // when a fetch last sorted its inbox, as uptime
 	sweptAt      int64           // when a fetch last checked its running tasks, as uptime

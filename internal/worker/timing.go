@@ -67,6 +67,9 @@ func (l *lane) nextDue(now time.Time) (due time.Time) {
 			sooner(q.retryAt)
 		}
 		if q.partitions != nil && l.demand.wants(q.name) && q.phase != unknown && q.phase != paused {
+			if len(q.again) > 0 {
+				sooner(now)
+			}
 			if q.phase != ready && !q.limitedUntil.IsZero() {
 				sooner(q.limitedUntil)
 			}

@@ -15,7 +15,7 @@
 -- KEYS[7]    groups_due
 -- KEYS[8]    marker
 -- KEYS[9]    idempotency record
--- KEYS[10]   the tasks that partitions hold back
+-- KEYS[10]   partitions:held
 -- KEYS[11..] the task's hash, for each task, in order of execution
 -- ARGV[1]    run, archive, delete or reschedule
 -- ARGV[2]    number of the call

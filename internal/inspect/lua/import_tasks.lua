@@ -9,7 +9,7 @@
 -- KEYS[7]    groups_due
 -- KEYS[8]    marker
 -- KEYS[9]    marks of the import
--- KEYS[10]   the tasks that partitions hold back
+-- KEYS[10]   partitions:held
 -- KEYS[11..] the task's hash, for each task
 -- ARGV[1]    prefix of the group keys
 -- ARGV[2]    prefix of the task keys

@@ -1,9 +1,9 @@
 -- Lists partitions that have held or active tasks, by key.
 --
--- KEYS[1]  held
--- KEYS[2]  running
--- KEYS[3]  blocked
--- KEYS[4]  settings of partitions
+-- KEYS[1]  partitions:held
+-- KEYS[2]  partitions:running
+-- KEYS[3]  partitions:blocked
+-- KEYS[4]  partitions:settings
 -- ARGV[1]  prefix of the task keys
 -- ARGV[2]  the bound of the first member, as of ZRANGEBYLEX
 -- ARGV[3]  maximum number of partitions; one more than the last page is not read

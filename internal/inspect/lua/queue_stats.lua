@@ -15,7 +15,7 @@
 -- KEYS[13]  failed, today
 -- KEYS[14]  lease
 -- KEYS[15]  archive_limits
--- KEYS[16]  the tasks that partitions hold back
+-- KEYS[16]  partitions:held
 -- ARGV[1]   prefix of the task keys
 -- ARGV[2]   prefix of the group keys
 -- ARGV[3]   maximum number of groups and aggregation sets to count

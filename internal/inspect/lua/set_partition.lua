@@ -1,7 +1,7 @@
 -- Replaces the settings of a partition, so that servers check its limits at once.
 --
--- KEYS[1]  settings of partitions
--- KEYS[2]  blocked
+-- KEYS[1]  partitions:settings
+-- KEYS[2]  partitions:blocked
 -- KEYS[3]  marker
 -- ARGV[1]  key of the partition
 -- ARGV[2]  its settings; "" = none of its own

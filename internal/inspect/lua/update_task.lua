@@ -16,7 +16,7 @@
 -- KEYS[13]  groups_due of the target
 -- KEYS[14]  marker of the target
 -- KEYS[15]  the task's hash of the target
--- KEYS[16]  the tasks that partitions hold back
+-- KEYS[16]  partitions:held
 -- ARGV[1]   number of the call
 -- ARGV[2]   ID of the task
 -- ARGV[3]   the message that the caller read

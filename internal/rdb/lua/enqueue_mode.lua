@@ -8,7 +8,7 @@
 -- KEYS[5]    groups
 -- KEYS[6]    groups_due
 -- KEYS[7]    idempotency record
--- KEYS[8]    the tasks that partitions hold back
+-- KEYS[8]    partitions:held
 -- KEYS[9..]  for each task: the task's hash, its lock (no two tasks have the same)
 -- ARGV[1]    number of the call
 -- ARGV[2]    prefix of the task keys

@@ -10,14 +10,13 @@
 -- KEYS[4]    paused
 -- KEYS[5]    marker
 -- KEYS[6]    scheduled
--- KEYS[7]    held: the lanes, as members <key> NUL <sequence number> <ID> with equal scores
--- KEYS[8]    ready: partitions by their virtual time
--- KEYS[9]    blocked: partitions that a limit blocks, by when to check it, in unix milliseconds
--- KEYS[10]   running: the active tasks, as members <key> NUL <ID> with equal scores
--- KEYS[11]   rates: partitions by when their rate allows no burst any more, in unix microseconds
--- KEYS[12]   clock: the virtual time (v), the last sequence number (seq), and the virtual time of
---            blocked partitions (k<key>)
--- KEYS[13]   settings of partitions
+-- KEYS[7]    partitions:held
+-- KEYS[8]    partitions:ready
+-- KEYS[9]    partitions:blocked
+-- KEYS[10]   partitions:running
+-- KEYS[11]   partitions:rates
+-- KEYS[12]   partitions:clock
+-- KEYS[13]   partitions:settings
 -- ARGV[1]    prefix of the task keys; the IDs are not known in advance
 -- ARGV[2]    n; 0 = only sort the inbox
 -- ARGV[3]    length of the lease in seconds
@@ -30,23 +29,35 @@
 -- ARGV[10]   1 if the tasks of a partition run in order, else 0
 -- ARGV[11]   1 if the type of a task is its partition key, else 0
 -- ARGV[12]   1 to check some of the running tasks, else 0
--- ARGV[13..] for each task that has ended on the calling server: key, id
+-- ARGV[13..] for each task: key, id; tasks that have ended on the calling server
 -- RETURN     {code, unix milliseconds now, 1 if tasks remain that may start, unix milliseconds when
---            to check the next limit or 0, then for each ID: id, msg or false, and if
---            ARGV[8] is 1 microseconds in pending or -1} code: OK, STALE, PAUSED or CAPPED. false:
---            no pending task has the ID, and the ID is dropped.
+--            to check the next limit or 0, number of ended tasks that keep their places because
+--            they have leases, then for each ID: id, msg or false, and if ARGV[8] is 1 microseconds
+--            in pending or -1} code: OK, STALE, PAUSED or CAPPED. false: no pending task has the
+--            ID, and the ID is dropped.
 -- BOUND      500 tasks of the inbox, and a megabyte of their messages and one message; n, at most
 --            500, and as many bytes; 1,000 partitions; 500 tasks that have ended
+--
+-- held has the lanes, as members <key> NUL <sequence number> <ID>, and running the active tasks, as
+-- <key> NUL <ID>, both with equal scores. ready is scored by virtual time; blocked, the partitions
+-- that a limit blocks, by when to check it in unix milliseconds; rates by theoretical arrival time
+-- (GCRA) in unix microseconds. clock has the virtual time (v), the last sequence number (seq), the
+-- virtual times of blocked partitions (k<key>), and where the check of running tasks continues.
 -- include: codes fields clock mark long waited varint partition heap settings
 
 local now, us = clock()
 local now_ms, now_us = now * 1000 + math.floor(us / 1000), now * 1000000 + us
 local n, deadline, cap = tonumber(ARGV[2]), tonumber(ARGV[5]), tonumber(ARGV[6])
 if deadline > 0 and now_ms > deadline then
-  return { STALE, now_ms, 0, 0 }
+  return { STALE, now_ms, 0, 0, (#ARGV - 12) / 2 }
 elseif redis.call("EXISTS", KEYS[4]) == 1 then
-  return { PAUSED, now_ms, 0, 0 }
+  return { PAUSED, now_ms, 0, 0, (#ARGV - 12) / 2 }
 end
+-- number(score) parses a score; a missing one is infinite. The Lua of miniredis does not parse inf.
+local function number(score)
+  return tonumber(score or "") or math.huge
+end
+
 local leased, code = redis.call("ZCARD", KEYS[2]), OK
 if cap > 0 and leased + n > cap then
   code, n = CAPPED, math.max(cap - leased, 0)
@@ -65,8 +76,8 @@ local readies = redis.call("ZCARD", KEYS[8])
 -- What the call changes, collected before the first write.
 local unrun, unheld, due, stale = {}, {}, {}, {}
 
--- count(key) counts the running tasks of a partition, and collects those that no longer run.
-local function count(key)
+-- runningOf(key) counts the running tasks of a partition, and collects those that no longer run.
+local function runningOf(key)
   local members = redis.call("ZRANGEBYLEX", KEYS[10], "[" .. key .. "\0", "(" .. key .. "\1", "LIMIT", "0", "1000")
   local running, ids = 0, {}
   for i, member in ipairs(members) do
@@ -100,17 +111,28 @@ local function laneOf(key)
   return lane
 end
 
-local ended, woken = {}, {}
-for i = 1, #ARGV - 12, 2 do
-  local key = ARGV[i + 12]
-  ended[#ended + 1] = key .. "\0" .. ARGV[i + 13]
+-- The tasks that have ended give up their places, unless they run again elsewhere.
+local ended, names, woken, kept = {}, {}, {}, 0
+for i = 1, (#ARGV - 12) / 2 do
+  local key, id = ARGV[2 * i + 11], ARGV[2 * i + 12]
+  ended[i], names[i] = id, key .. "\0" .. id
   if not woken[key] then
     woken[key] = true
     woken[#woken + 1] = key
   end
 end
 if #ended > 0 then
-  redis.call("ZREM", KEYS[10], unpack(ended)) -- the first write, allowed at maxmemory
+  local leases, gone = redis.call("ZMSCORE", KEYS[2], unpack(ended)), {}
+  for i, name in ipairs(names) do
+    if leases[i] then
+      kept = kept + 1
+    else
+      gone[#gone + 1] = name
+    end
+  end
+  if #gone > 0 then
+    redis.call("ZREM", KEYS[10], unpack(gone)) -- the first write, allowed at maxmemory
+  end
 end
 local checked = {}
 if n > 0 and blocked > 0 then
@@ -128,7 +150,7 @@ if #woken > 0 and blocked > 0 then
   end
   local until_ms, vts = redis.call("ZMSCORE", KEYS[9], unpack(woken)), redis.call("HMGET", KEYS[12], unpack(names))
   for i, key in ipairs(woken) do
-    if until_ms[i] and tonumber(until_ms[i]) < 1e15 then
+    if number(until_ms[i]) < 1e15 then
       local lane = laneOf(key)
       lane.was, lane.vt, lane.check = "blocked", math.max(tonumber(vts[i] or "") or 0, virtual), checked[key]
     end
@@ -142,7 +164,7 @@ if ARGV[12] == "1" then
     local key = string.sub(member, 1, string.find(member, "\0", 1, true) - 1)
     if not keys[key] then
       keys[key] = true
-      count(key)
+      runningOf(key)
     end
   end
   redis.call("LTRIM", KEYS[3], "0", "-1") -- changes nothing, and allows the writes below at maxmemory
@@ -233,7 +255,7 @@ local function prepare(lane)
   lane.set, lane.running = set, 0
   if set.concurrency > 0 then
     if lane.check then
-      lane.running = count(lane.key)
+      lane.running = runningOf(lane.key)
     else
       lane.running = redis.call("ZLEXCOUNT", KEYS[10], "[" .. lane.key .. "\0", "(" .. lane.key .. "\1")
     end
@@ -259,9 +281,15 @@ local function next(lane)
   return lane.stored and lane.stored[lane.s] or (lane.mem and lane.mem[lane.m])
 end
 
--- peek(lane) returns the first task of a lane, and the name of its index.
+-- peek(lane) returns the first task of a lane, and the name of its index. It reads at most 500
+-- places of tasks that others have deleted or moved; if there are more, it sets tired.
+local tired
 local function peek(lane)
   while next(lane) do
+    tired = #stale >= 500
+    if tired then
+      return
+    end
     if (lane.front and lane.front[lane.f]) then
       return (lane.front and lane.front[lane.f]), "f"
     elseif not (lane.stored and lane.stored[lane.s]) then
@@ -292,7 +320,7 @@ local function serve(lane)
   local t, at = peek(lane)
   local set = lane.set
   if not t then
-    lane.done = true
+    lane.done = not tired
     return false
   elseif set.paused then
     lane.until_ms = "+inf"
@@ -337,7 +365,7 @@ if not left and n > 0 then
     return slice[at], tonumber(slice[at + 1])
   end
   local examined = 0
-  while #started < n and examined < 1000 and bytes < 1048576 do
+  while #started < n and examined < 1000 and bytes < 1048576 and not tired do
     local key, vt = frontier()
     while key and lanes[key] do
       at = at + 2
@@ -367,14 +395,21 @@ if not left and n > 0 then
       end
     end
   end
-  more = heap[0] > 0 or frontier() ~= nil
+  local key = frontier()
+  while key and lanes[key] do
+    at = at + 2
+    key = frontier()
+  end
+  more = tired or heap[0] > 0 or key ~= nil
+elseif n == 0 then
+  more = left or #list > 0 -- another server may start them
 end
 
 -- Write. The first write is allowed at maxmemory.
 redis.call("LTRIM", KEYS[3], "0", string.format("%d", first - 2 - #ids))
 local function remove(key, names)
-  if #names > 0 then
-    redis.call("ZREM", key, unpack(names))
+  for i = 1, #names, 1000 do
+    redis.call("ZREM", key, unpack(names, i, math.min(i + 999, #names)))
   end
 end
 local function add(key, pairs)
@@ -396,7 +431,7 @@ for i, t in ipairs(started) do
   end
 end
 local hold, later, after = {}, {}, string.format("%d", now + 86400)
-local kept, new = 0, {}
+local places, new = 0, {}
 -- keep(key, id, held, holder) holds a task: one that was held before in its place, a holder before
 -- all others of its partition.
 local function keep(key, id, held, holder)
@@ -409,9 +444,9 @@ local function keep(key, id, held, holder)
   if not held then
     held, seq = key .. "\0" .. string.format("%016d", at), seq + 1
   end
-  hold[kept + 1], hold[kept + 2] = "0", held .. id
-  later[kept + 1], later[kept + 2] = after, id
-  kept = kept + 2
+  hold[places + 1], hold[places + 2] = "0", held .. id
+  later[places + 1], later[places + 2] = after, id
+  places = places + 2
   redis.call("HSET", ARGV[1] .. id, "state", "scheduled", "held", held)
 end
 if left then
@@ -455,9 +490,7 @@ end
 remove(KEYS[7], stale)
 remove(KEYS[7], unheld)
 remove(KEYS[6], due)
-for i = 1, #unrun, 1000 do
-  redis.call("ZREM", KEYS[10], unpack(unrun, i, math.min(i + 999, #unrun)))
-end
+remove(KEYS[10], unrun)
 if #hold > 0 then
   add(KEYS[7], hold)
   add(KEYS[6], later)
@@ -501,8 +534,8 @@ if held - #stale - #unheld + #hold / 2 <= 0 then
 else
   remove(KEYS[8], unready)
   remove(KEYS[9], unblocked)
-  if #forget > 0 then
-    redis.call("HDEL", KEYS[12], unpack(forget))
+  for i = 1, #forget, 1000 do
+    redis.call("HDEL", KEYS[12], unpack(forget, i, math.min(i + 999, #forget)))
   end
   if #new > 0 then
     local at = blocked > 0 and redis.call("ZMSCORE", KEYS[9], unpack(new)) or {}
@@ -526,13 +559,13 @@ else
   redis.call("EXPIRE", KEYS[9], "172800")
   redis.call("EXPIRE", KEYS[12], "172800")
   local head = redis.call("ZRANGE", KEYS[9], "0", "0", "WITHSCORES")
-  next_ms = head[2] and tonumber(head[2]) < 1e15 and tonumber(head[2]) or 0
+  next_ms = number(head[2]) < 1e15 and number(head[2]) or 0
 end
 if more and code == OK and ARGV[7] == "1" then
   mark(KEYS[5])
 end
-local out = { code, now_ms, more and code == OK and 1 or 0, next_ms }
+local out = { code, now_ms, more and code == OK and 1 or 0, next_ms, kept }
 for i = 1, r do
-  out[i + 4] = reply[i]
+  out[i + 5] = reply[i]
 end
 return out
