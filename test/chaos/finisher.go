@@ -56,7 +56,7 @@ func (e *finisher) count() (left, done int, err error) {
 		if err != nil {
 			return 0, 0, err
 		}
-		left += info.Pending + info.Active + info.Scheduled + info.Retry + info.Aggregating
+		left += info.Pending + info.Held + info.Active + info.Scheduled + info.Retry + info.Aggregating
 		done += info.ProcessedTotal
 	}
 	return left, done, nil

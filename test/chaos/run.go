@@ -92,9 +92,20 @@ func run(ctx context.Context, o *options, out io.Writer) (*result, error) {
 
 // perform runs all processes of a run.
 func perform(ctx context.Context, o *options, s *site.Site, log *history.Writer) (err error) {
-	shares, err := queuesByShard(ctx, s)
+	shares, err := queuesByShard(ctx, s, "queue", queuesPerShard)
 	if err != nil {
 		return err
+	}
+	if o.Library == node.Ours { // the reference has no partitions
+		for _, name := range []string{node.CappedQueue, node.OrderedQueue} {
+			more, err := queuesByShard(ctx, s, name, 1)
+			if err != nil {
+				return err
+			}
+			for i := range shares {
+				shares[i] = append(shares[i], more[i]...)
+			}
+		}
 	}
 	var all []*member
 	defer func() { err = errors.Join(err, stopAll(all)) }()
@@ -178,19 +189,19 @@ func (o *options) nodeConfig(s *site.Site, name string) *node.Config {
 	return &node.Config{Process: name, Library: o.Library, Redis: target(s)}
 }
 
-// queuesByShard returns the queues of each shard. Each shard has its own producer, so that only
-// that one stops when the shard is down.
-func queuesByShard(ctx context.Context, s *site.Site) ([][]string, error) {
+// queuesByShard returns n queues of each shard, with a name and a number. Each shard has its own
+// producer, so that only that one stops when the shard is down.
+func queuesByShard(ctx context.Context, s *site.Site, name string, n int) ([][]string, error) {
 	shards := s.Shards()
 	shares := make([][]string, len(shards))
-	for i, missing := 0, len(shards)*queuesPerShard; missing > 0; i++ {
-		queue := fmt.Sprint("queue", i)
+	for i, missing := 0, len(shards)*n; missing > 0; i++ {
+		queue := fmt.Sprint(name, i)
 		on, err := s.ShardOf(ctx, queueKey(queue, "pending"))
 		if err != nil {
 			return nil, err
 		}
 		for j, sh := range shards {
-			if sh == on && len(shares[j]) < queuesPerShard {
+			if sh == on && len(shares[j]) < n {
 				shares[j] = append(shares[j], queue)
 				missing--
 			}

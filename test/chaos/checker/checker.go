@@ -48,6 +48,7 @@ func Check(events []history.Event, rules Rules) *Report {
 		}
 	}
 	c.unique()
+	c.partitions()
 	c.statistics()
 	c.recoveries()
 	for _, f := range s.findings {

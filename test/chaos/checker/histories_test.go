@@ -56,6 +56,22 @@ func parse(t *testing.T, text string) (events []history.Event) {
 				e.Err = "planned"
 			case "state":
 				e.State = value
+			case "partition":
+				e.Partition = value
+			case "limits": // concurrency/interval/burst/ordered
+				e.Limits = &history.Limits{}
+				for i, part := range strings.Split(value, "/") {
+					switch n := ms(t, part); i {
+					case 0:
+						e.Limits.Concurrency = int(n / 1e6)
+					case 1:
+						e.Limits.Interval = time.Duration(n)
+					case 2:
+						e.Limits.Burst = int(n / 1e6)
+					case 3:
+						e.Limits.Ordered = n > 0
+					}
+				}
 			case "until":
 				e.Until = ms(t, value)
 			case "loses":
@@ -399,6 +415,142 @@ var histories = []struct {
 		1500 fault failover to=* until=1600 loses=1000
 		2000 started  h run=2 on=w2 of=a
 		2001 finished h run=2 on=w2`},
+	{"two tasks of a partition at once", "", `
+		0    offered  a partition=k limits=2
+		0    offered  b partition=k limits=2
+		0    offered  c partition=l limits=2
+		1    accepted a
+		1    accepted b
+		1    accepted c
+		100  started  a run=1 on=w1
+		100  started  b run=2 on=w2
+		100  started  c run=3 on=w1
+		900  finished a run=1 on=w1
+		900  finished b run=2 on=w2
+		900  finished c run=3 on=w1`},
+	{"three tasks of a partition at once", Crowded, `
+		0    offered  a partition=k limits=2
+		0    offered  b partition=k limits=2
+		0    offered  c partition=k limits=2
+		1    accepted a
+		1    accepted b
+		1    accepted c
+		100  started  a run=1 on=w1
+		100  started  b run=2 on=w2
+		101  started  c run=3 on=w1
+		900  finished a run=1 on=w1
+		900  finished b run=2 on=w2
+		900  finished c run=3 on=w1`},
+	{"a place that a killed process left", "", `
+		0    offered  a partition=k limits=1 retry=9
+		0    offered  b partition=k limits=1
+		1    accepted a
+		1    accepted b
+		100  started  a run=1 on=w1
+		200  died w1
+		4000 started  b run=2 on=w2
+		4100 finished b run=2 on=w2
+		4200 started  a run=3 on=w2 retried=1 retry=9
+		4300 finished a run=3 on=w2 retried=1`},
+	{"a place that a stopped process lost", "", `
+		0    offered  a partition=k limits=1 retry=9
+		0    offered  b partition=k limits=1
+		1    accepted a
+		1    accepted b
+		100  started  a run=1 on=w1
+		200  fault stop to=w1 until=9000
+		4000 started  b run=2 on=w2
+		4100 finished b run=2 on=w2
+		5000 started  a run=3 on=w2 retried=1 retry=9
+		5100 finished a run=3 on=w2 retried=1
+		9001 finished a run=1 on=w1`},
+	{"a place that was taken before the lease had expired", Crowded, `
+		0    offered  a partition=k limits=1 retry=9
+		0    offered  b partition=k limits=1
+		1    accepted a
+		1    accepted b
+		100  started  a run=1 on=w1
+		200  fault stop to=w1 until=900
+		800  started  b run=2 on=w2
+		850  finished b run=2 on=w2
+		950  finished a run=1 on=w1`},
+	{"a place that Redis forgot", "", `
+		0    offered  a partition=k limits=1
+		0    offered  b partition=k limits=1
+		1    accepted a
+		1    accepted b
+		1400 started  a run=1 on=w1
+		1500 fault failover to=* until=1600 loses=500
+		1700 started  b run=2 on=w2
+		1800 finished b run=2 on=w2
+		1900 finished a run=1 on=w1`},
+	{"starts that keep to a rate", "", `
+		0    offered  a partition=k limits=0/1000/2
+		0    offered  b partition=k limits=0/1000/2
+		0    offered  c partition=k limits=0/1000/2
+		1    accepted a
+		1    accepted b
+		1    accepted c
+		100  started  a run=1 on=w1
+		100  started  b run=2 on=w2
+		700  started  c run=3 on=w1
+		900  finished a run=1 on=w1
+		900  finished b run=2 on=w2
+		900  finished c run=3 on=w1`},
+	{"starts beyond a rate", Hasty, `
+		0    offered  a partition=k limits=0/1000/2
+		0    offered  b partition=k limits=0/1000/2
+		0    offered  c partition=k limits=0/1000/2
+		1    accepted a
+		1    accepted b
+		1    accepted c
+		100  started  a run=1 on=w1
+		100  started  b run=2 on=w2
+		690  started  c run=3 on=w1
+		900  finished a run=1 on=w1
+		900  finished b run=2 on=w2
+		900  finished c run=3 on=w1`},
+	{"starts that were permitted before a process was stopped", "", `
+		0    offered  a partition=k limits=0/5000/1 retry=9
+		0    offered  b partition=k limits=0/5000/1
+		1    accepted a
+		1    accepted b
+		100  fault stop to=w1 until=5200
+		5201 started  a run=1 on=w1
+		5202 started  b run=2 on=w2
+		5900 finished a run=1 on=w1
+		5900 finished b run=2 on=w2`},
+	{"an ordered partition", "", `
+		0    offered  a partition=k limits=1/0/0/1 retry=9
+		1    accepted a
+		2    offered  b partition=k limits=1/0/0/1
+		3    accepted b
+		100  started  a run=1 on=w1 retry=9
+		200  finished a run=1 on=w1 err=1
+		500  started  a run=2 on=w2 retried=1 retry=9
+		600  finished a run=2 on=w2 retried=1
+		601  started  b run=3 on=w2
+		602  finished b run=3 on=w2`},
+	{"a task that overtook the retry of its predecessor", Disordered, `
+		0    offered  a partition=k limits=1/0/0/1 retry=9
+		1    accepted a
+		2    offered  b partition=k limits=1/0/0/1
+		3    accepted b
+		100  started  a run=1 on=w1 retry=9
+		200  finished a run=1 on=w1 err=1
+		301  started  b run=3 on=w2
+		302  finished b run=3 on=w2
+		500  started  a run=2 on=w2 retried=1 retry=9
+		600  finished a run=2 on=w2 retried=1`},
+	{"tasks that were offered at the same time have no order", "", `
+		0    offered  a partition=k limits=1/0/0/1
+		2    offered  b partition=k limits=1/0/0/1
+		3    accepted a
+		3    accepted b
+		301  started  b run=3 on=w2
+		302  finished b run=3 on=w2
+		500  started  a run=2 on=w2
+		600  finished a run=2 on=w2`},
 	{"a member that was lost again after its group", Lost, `
 		0    offered  a group=g
 		1    accepted a

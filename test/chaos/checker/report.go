@@ -32,6 +32,9 @@ const (
 	Unique         Kind = "unique"             // two tasks with the same unique key at the same time
 	TwiceInGroups  Kind = "aggregated twice"   // a member of two aggregated tasks
 	MemberRan      Kind = "member ran"         // a grouped task ran by itself
+	Crowded        Kind = "crowded"            // more tasks of a partition at once than its concurrency
+	Hasty          Kind = "hasty"              // more starts of a partition than its rate
+	Disordered     Kind = "disordered"         // a task of an ordered partition started before its predecessor had ended
 	Statistics     Kind = "statistics"         // the counters of a queue do not match its tasks
 	Invariant      Kind = "invariant"          // a finding of the final diagnosis
 )

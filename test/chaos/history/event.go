@@ -9,7 +9,7 @@ type Kind string
 
 // Events of a producer. Each has Task and Queue.
 const (
-	Offered  Kind = "offered"  // before the task is enqueued: Plan, MaxRetry, Retention, UniqueKey, UniqueTTL, Group, Delay
+	Offered  Kind = "offered"  // before the task is enqueued: Plan, MaxRetry, Retention, UniqueKey, UniqueTTL, Group, Delay, Partition, Limits
 	Accepted Kind = "accepted" // the task was enqueued
 	Refused  Kind = "refused"  // the task was definitely not enqueued: Err
 	Unknown  Kind = "unknown"  // the task may have been enqueued: Err
@@ -44,6 +44,14 @@ const (
 	Huge    = "huge"   // succeeds with a result of 1 MB
 )
 
+// Limits are the limits of a partition.
+type Limits struct {
+	Concurrency int           `json:"concurrency,omitempty"`
+	Interval    time.Duration `json:"interval,omitempty"` // of starts; 0 means no limit
+	Burst       int           `json:"burst,omitempty"`
+	Ordered     bool          `json:"ordered,omitempty"`
+}
+
 // Event is an event. Fields that its kind does not name are zero.
 type Event struct {
 	At      int64  `json:"at"` // Unix nanoseconds, by the clock of the machine
@@ -59,7 +67,9 @@ type Event struct {
 	UniqueKey string        `json:"unique_key,omitempty"`
 	UniqueTTL time.Duration `json:"unique_ttl,omitempty"`
 	Group     string        `json:"group,omitempty"` // the task is aggregated and does not run itself
-	Delay     time.Duration `json:"delay,omitempty"` // minimum time from the offer to the start
+	Partition string        `json:"partition,omitempty"`
+	Limits    *Limits       `json:"limits,omitempty"` // of the partition; nil: its queue has none
+	Delay     time.Duration `json:"delay,omitempty"`  // minimum time from the offer to the start
 
 	Run     string   `json:"run,omitempty"` // unique run ID
 	Retried int      `json:"retried,omitempty"`

@@ -40,7 +40,7 @@ type attempt struct {
 
 // task is a task to enqueue. A zero field means the default of the library.
 type task struct {
-	id, queue, group                  string
+	id, queue, group, partition       string
 	payload                           []byte
 	maxRetry                          int // -1 means none
 	timeout, retention, unique, delay time.Duration

@@ -58,6 +58,13 @@ const crashEvery = 20_000
 // pick returns the task of a number: always the same for the same seed, except its ID.
 func (p *Producer) pick(n int, process string) (*task, *instructions) {
 	r := rand.New(rand.NewPCG(p.Seed, uint64(n)))
+	t, o := p.pickKind(r, n, process)
+	t.assign(r)
+	return t, o
+}
+
+// pickKind returns a task of a random kind.
+func (p *Producer) pickKind(r *rand.Rand, n int, process string) (*task, *instructions) {
 	t := &task{
 		id: fmt.Sprintf("%s-%d", process, n), queue: p.Queues[r.IntN(len(p.Queues))], maxRetry: tries, timeout: taskLimit,
 	}

@@ -79,5 +79,6 @@ func oursTask(t *task) *asynq.Task {
 	if t.group != "" {
 		opts = append(opts, asynq.Group(t.group))
 	}
+	opts = append(opts, oursOptions(t)...)
 	return asynq.NewTask(typename, t.payload, opts...)
 }

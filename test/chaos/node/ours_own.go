@@ -22,7 +22,26 @@ func oursRedis(c *conn) asynq.RedisConnOpt {
 	}
 }
 
-func oursConfig(cfg *asynq.Config, w *Worker) { cfg.LeaseDuration = w.Lease }
+func oursConfig(cfg *asynq.Config, w *Worker) {
+	cfg.LeaseDuration = w.Lease
+	cfg.QueueConfigs = make(map[string]asynq.QueueConfig)
+	for queue := range w.Queues {
+		if l := limitsOf(queue); l != nil {
+			p := &asynq.PartitionConfig{Concurrency: l.Concurrency, Ordered: l.Ordered}
+			if l.Interval > 0 {
+				p.Rate = asynq.RateLimit{Events: 1, Per: l.Interval, Burst: l.Burst}
+			}
+			cfg.QueueConfigs[queue] = asynq.QueueConfig{Partitions: p}
+		}
+	}
+}
+
+func oursOptions(t *task) []asynq.Option {
+	if t.partition == "" {
+		return nil
+	}
+	return []asynq.Option{asynq.PartitionKey(t.partition)}
+}
 
 func oursLost(ctx context.Context) bool { return errors.Is(context.Cause(ctx), asynq.ErrLeaseExpired) }
 

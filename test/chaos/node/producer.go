@@ -75,7 +75,7 @@ func (p *producer) call(numbers []int) {
 		tasks[i] = t
 		e := history.Event{
 			Kind: history.Offered, Task: t.id, Queue: t.queue, Plan: o.Plan, MaxRetry: t.maxRetry, Retention: t.retention,
-			Group: t.group, Delay: t.delay, UniqueTTL: t.unique,
+			Group: t.group, Delay: t.delay, UniqueTTL: t.unique, Partition: t.partition, Limits: limitsOf(t.queue),
 		}
 		if t.unique > 0 {
 			e.UniqueKey = t.queue + "/" + string(t.payload[:len(t.payload)-len("\n\x00\xff\xfe")])

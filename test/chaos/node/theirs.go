@@ -79,5 +79,6 @@ func theirsTask(t *task) *asynq.Task {
 	if t.group != "" {
 		opts = append(opts, asynq.Group(t.group))
 	}
+	opts = append(opts, theirsOptions(t)...)
 	return asynq.NewTask(typename, t.payload, opts...)
 }
