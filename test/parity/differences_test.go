@@ -29,8 +29,6 @@ var additions = []string{
 	"* | redis asynq:{*}:groups_due",
 	"* | redis asynq:{*}:stats:*",
 	"* | redis asynq:{*}:errors:*",
-	"* | redis asynq:{*}:partitions:*",
-	"* | redis asynq:{*}:t:* held*",
 	"* | redis asynq:{*}:t:* settled*",
 	"* | redis asynq:{*}:t:* group*",
 	"* | redis asynq:{*}:t:* unique_key*",
