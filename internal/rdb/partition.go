@@ -20,7 +20,7 @@ func (p *Partitions) Releases(o Outcome) bool {
 // Ended is a task of a partition whose attempt has ended on the calling server.
 type Ended struct{ Partition, ID string }
 
-// MaxEnded is the maximum number of ended tasks of a fetch.
+// MaxEnded is the maximum number of ended tasks of one fetch.
 const MaxEnded = script.MaxBatch
 
 // partitionedFetch returns the call for a fetch from a queue with partitions.
