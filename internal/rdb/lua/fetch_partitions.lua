@@ -68,7 +68,9 @@ local own = redis.call("HLEN", KEYS[13]) > 0
 local default = settings(ARGV[9])
 redis.call("LLEN", KEYS[1])
 redis.call("ZCARD", KEYS[6])
+redis.call("ZCARD", KEYS[10])
 redis.call("ZCARD", KEYS[11])
+redis.call("LLEN", KEYS[3])
 local times = redis.call("HMGET", KEYS[12], "v", "seq")
 local virtual, seq = tonumber(times[1] or "") or 0, math.max((tonumber(times[2] or "") or 0) + 1, now_us)
 local readies = redis.call("ZCARD", KEYS[8])
@@ -76,10 +78,11 @@ local readies = redis.call("ZCARD", KEYS[8])
 -- What the call changes, collected before the first write.
 local unrun, unheld, due, stale = {}, {}, {}, {}
 
--- runningOf(key) counts the running tasks of a partition, and collects those that no longer run.
+-- runningOf(key) counts the running tasks of a partition, and collects those that no longer run. It
+-- checks 1,000 of them and counts the others as running. In order, tasks that will run again count.
 local function runningOf(key)
   local members = redis.call("ZRANGEBYLEX", KEYS[10], "[" .. key .. "\0", "(" .. key .. "\1", "LIMIT", "0", "1000")
-  local running, ids = 0, {}
+  local gone, ids = 0, {}
   for i, member in ipairs(members) do
     ids[i] = string.sub(member, #key + 2)
   end
@@ -87,20 +90,19 @@ local function runningOf(key)
   for i, member in ipairs(members) do
     local runs = leases[i]
     if not runs and ordered then
-      local state = fields(ARGV[1] .. ids[i], "state")[1]
-      runs = state == "retry" or state == "pending"
+      local f = fields(ARGV[1] .. ids[i], "state", "held")
+      runs = f[1] == "retry" or f[1] == "pending" or f[1] == "scheduled" and not f[2]
     end
-    if runs then
-      running = running + 1
-    else
-      unrun[#unrun + 1] = member
+    if not runs then
+      unrun[#unrun + 1], gone = member, gone + 1
     end
   end
-  return running
+  return redis.call("ZLEXCOUNT", KEYS[10], "[" .. key .. "\0", "(" .. key .. "\1") - gone
 end
 
 -- The partitions that the call concerns. Fields of a lane: key; vt, its virtual time; was, the set
--- that has it; front and mem, tasks of the inbox that come before and after the held ones.
+-- that has it; front and mem, tasks of the inbox that come before and after the held ones; back,
+-- tasks of the inbox that have places among the held ones, by ID.
 local lanes, list = {}, {}
 local function laneOf(key)
   local lane = lanes[key]
@@ -156,23 +158,19 @@ if #woken > 0 and blocked > 0 then
     end
   end
 end
+local sweep -- where the next check of running tasks continues; false = at the first one
 if ARGV[12] == "1" then
   local from = redis.call("HGET", KEYS[12], "sweep")
   local members = redis.call("ZRANGEBYLEX", KEYS[10], from and "(" .. from or "-", "+", "LIMIT", "0", "200")
   local keys = {}
   for _, member in ipairs(members) do
-    local key = string.sub(member, 1, string.find(member, "\0", 1, true) - 1)
+    local key = string.sub(member, 1, (string.find(member, "\0", 1, true) or 0) - 1)
     if not keys[key] then
       keys[key] = true
       runningOf(key)
     end
   end
-  redis.call("LTRIM", KEYS[3], "0", "-1") -- changes nothing, and allows the writes below at maxmemory
-  if #members < 200 then
-    redis.call("HDEL", KEYS[12], "sweep")
-  else
-    redis.call("HSET", KEYS[12], "sweep", members[#members])
-  end
+  sweep = #members == 200 and members[200]
 end
 
 -- Read the inbox.
@@ -202,6 +200,9 @@ for i = #ids, first, -1 do
   end
 end
 local left = first > 1
+if left then
+  code = OK -- the cap did not limit the call, and the next one continues
+end
 if ordered and size > 0 then
   local members = {}
   for i, key in ipairs(keys) do
@@ -215,20 +216,33 @@ end
 -- If more of the inbox is left, the call starts nothing: a partition that it has not read yet may
 -- come first. Else it continues with lanes.
 if not left then
+  local back, names = {}, {}
   for i, key in ipairs(keys) do
     local lane, t = laneOf(key), { id = inbox[i], msg = messages[i], since = since[i], held = marks[i], holder = holders[i] }
     if t.holder then
       lane.front, lane.holds = lane.front or {}, true
       table.insert(lane.front, 1, t)
     elseif t.held then
-      lane.front = lane.front or {} -- it was held for a day; its place is that of then
-      lane.front[#lane.front + 1] = t
+      back[#back + 1], names[#names + 1] = t, t.held .. t.id -- it was held for a day
+      t.key = key
     else
       lane.mem = lane.mem or {}
       lane.mem[#lane.mem + 1] = t
     end
   end
-  local unknown, names = {}, {}
+  local has = #back > 0 and redis.call("ZMSCORE", KEYS[7], unpack(names)) or {}
+  for i, t in ipairs(back) do
+    local lane = lanes[t.key]
+    if has[i] then
+      lane.back = lane.back or {} -- it starts from its place
+      lane.back[t.id] = t
+    else
+      lane.front = lane.front or {} -- the lanes were lost
+      lane.front[#lane.front + 1] = t
+    end
+  end
+  local unknown = {}
+  names = {}
   for _, lane in ipairs(list) do
     if not lane.vt then
       unknown[#unknown + 1], names[#names + 1] = lane, lane.key
@@ -252,6 +266,9 @@ end
 local function prepare(lane)
   local set = own and redis.call("HGET", KEYS[13], lane.key)
   set = set and settings(set, default) or default
+  if ordered then
+    set.concurrency = 1 -- also if the settings of the partition allow more
+  end
   lane.set, lane.running = set, 0
   if set.concurrency > 0 then
     if lane.check then
@@ -299,6 +316,11 @@ local function peek(lane)
     end
     local member = lane.stored[lane.s]
     local id = string.sub(member, #lane.key + 18)
+    local t = lane.back and lane.back[id]
+    if t and t.held .. id == member then
+      lane.read = t
+      return t, "s"
+    end
     local f = not seen[id] and fields(ARGV[1] .. id, "state", "msg", "held", "pending_since")
     if f and f[1] == "scheduled" and f[3] == string.sub(member, 1, #lane.key + 17) then
       lane.read = { id = id, msg = f[2] or "", since = f[4], member = member }
@@ -314,18 +336,19 @@ local started = {}
 -- serve(lane) starts the first task of a lane. It returns false if there is none, or a limit blocks
 -- it.
 local function serve(lane)
-  if not lane.set then
+  local ready = next(lane)
+  if ready and not lane.set then
     prepare(lane)
   end
-  local t, at = peek(lane)
-  local set = lane.set
-  if not t then
-    lane.done = not tired
+  local set, front = lane.set, lane.front and lane.front[lane.f]
+  if not ready then
+    lane.done = true
+    virtual = math.max(virtual, lane.vt) -- no other waits before it
     return false
   elseif set.paused then
     lane.until_ms = "+inf"
     return false
-  elseif set.concurrency > 0 and lane.running >= set.concurrency and not t.holder then
+  elseif set.concurrency > 0 and lane.running >= set.concurrency and not (front and front.holder) then
     lane.until_ms = now_ms + 5000
     return false
   end
@@ -334,13 +357,20 @@ local function serve(lane)
       lane.until_ms = math.ceil((lane.tat - set.interval * (set.burst - 1)) / 1000)
       return false
     end
+  end
+  local t, at = peek(lane) -- now, because it reads the message
+  if not t then
+    lane.done = not tired
+    return false
+  end
+  if set.interval > 0 then
     lane.tat, lane.spent = lane.tat + set.interval, true
   end
   lane[at], lane.read = lane[at] + 1, nil
   if not t.holder then
     lane.running = lane.running + 1
   end
-  t.key = lane.key
+  t.key, t.started = lane.key, true
   started[#started + 1] = t
   virtual = lane.vt
   lane.vt = lane.vt + 1 / set.weight
@@ -401,6 +431,9 @@ if not left and n > 0 then
     key = frontier()
   end
   more = tired or heap[0] > 0 or key ~= nil
+  if #started < n then
+    code = OK -- the cap did not limit the call
+  end
 elseif n == 0 then
   more = left or #list > 0 -- another server may start them
 end
@@ -464,13 +497,18 @@ for _, lane in ipairs(list) do
     local t = lane.front[i]
     keep(lane.key, t.id, t.held, t.holder)
   end
+  for id, t in pairs(lane.back or {}) do
+    if not t.started then
+      keep(lane.key, id, t.held)
+    end
+  end
   for i = lane.m, lane.mem and #lane.mem or 0 do
     keep(lane.key, lane.mem[i].id)
   end
   if lane.spent then
-    rates[#rates + 1], rates[#rates + 2] = string.format("%d", lane.tat), lane.key
+    rates[#rates + 1], rates[#rates + 2] = string.format("%d", math.ceil(lane.tat)), lane.key
   end
-  local into = lane.until_ms and "blocked" or lane.waits and "blocked" or "ready"
+  local into = (lane.until_ms or lane.waits or lane.check and not lane.set and not lane.done) and "blocked" or "ready"
   if lane.done and lane.vt <= virtual then
     into = nil
   end
@@ -523,11 +561,14 @@ if #started > 0 then
   redis.call("EXPIRE", KEYS[10], "172800")
 end
 if #rates > 0 then
+  -- Times that have passed limit nothing. Each call removes as many as it adds, and one more.
+  remove(KEYS[11], redis.call("ZRANGEBYSCORE", KEYS[11], "-inf", string.format("(%d", now_us), "LIMIT", "0",
+    string.format("%d", #rates / 2 + 1)))
   add(KEYS[11], rates)
   redis.call("EXPIRE", KEYS[11], "172800")
 end
 local next_ms = 0
-if held - #stale - #unheld + #hold / 2 <= 0 then
+if held + #hold == 0 or redis.call("ZCARD", KEYS[7]) == 0 then
   if readies + blocked > 0 then
     redis.call("DEL", KEYS[8], KEYS[9], KEYS[12])
   end
@@ -560,6 +601,12 @@ else
   redis.call("EXPIRE", KEYS[12], "172800")
   local head = redis.call("ZRANGE", KEYS[9], "0", "0", "WITHSCORES")
   next_ms = number(head[2]) < 1e15 and number(head[2]) or 0
+end
+if sweep then
+  redis.call("HSET", KEYS[12], "sweep", sweep)
+  redis.call("EXPIRE", KEYS[12], "172800")
+elseif sweep == false then
+  redis.call("HDEL", KEYS[12], "sweep")
 end
 if more and code == OK and ARGV[7] == "1" then
   mark(KEYS[5])
