@@ -106,10 +106,12 @@ func NewPeriodicTaskManager(opts PeriodicTaskManagerOpts) (*PeriodicTaskManager,
 // Run starts the manager, waits for SIGTERM or SIGINT, and shuts the manager down. It returns nil
 // after the shutdown, or the error of Start.
 func (m *PeriodicTaskManager) Run() error {
+	signals := lifecycle.Notify(nil)
+	defer signals.Close()
 	if err := m.Start(); err != nil {
 		return err
 	}
-	lifecycle.WaitForSignal(nil, nil)
+	signals.Wait(nil)
 	m.Shutdown()
 	return nil
 }

@@ -154,10 +154,12 @@ func (s *Scheduler) Ping() error {
 // Run starts the scheduler, waits for SIGTERM or SIGINT, and shuts the scheduler down. It returns
 // nil after the shutdown, or the error of Start.
 func (s *Scheduler) Run() error {
+	signals := lifecycle.Notify(nil)
+	defer signals.Close()
 	if err := s.Start(); err != nil {
 		return err
 	}
-	lifecycle.WaitForSignal(nil, nil)
+	signals.Wait(nil)
 	s.Shutdown()
 	return nil
 }

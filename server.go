@@ -167,10 +167,12 @@ func (srv *Server) Ping() error {
 // Windows) calls Stop. It returns nil after the shutdown, also one by Inspector.StopServer, or the
 // error of Start.
 func (srv *Server) Run(handler Handler) error {
+	signals := lifecycle.Notify(srv.Stop)
+	defer signals.Close()
 	if err := srv.Start(handler); err != nil {
 		return err
 	}
-	lifecycle.WaitForSignal(srv.Stop, srv.done)
+	signals.Wait(srv.done)
 	srv.Shutdown()
 	return nil
 }

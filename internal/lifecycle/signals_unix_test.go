@@ -12,9 +12,9 @@ import (
 	"github.com/asynq-go/asynq/internal/lifecycle"
 )
 
-// SIGTERM and SIGINT end WaitForSignal; before, SIGTSTP calls its argument. However often SIGTSTP
-// comes while the argument runs, a signal that ends is received.
-func TestWaitForSignal(t *testing.T) {
+// SIGTERM and SIGINT end Wait; before, SIGTSTP calls the function. However often SIGTSTP comes
+// while the function runs, a signal that ends is received.
+func TestSignals(t *testing.T) {
 	own := make(chan os.Signal, 1) // or the signals end the test
 	signal.Notify(own, syscall.SIGTERM, syscall.SIGINT, syscall.SIGTSTP)
 	defer signal.Stop(own)
@@ -22,13 +22,15 @@ func TestWaitForSignal(t *testing.T) {
 		stopped, resume, returned := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(returned)
-			lifecycle.WaitForSignal(func() {
+			signals := lifecycle.Notify(func() {
 				select {
 				case stopped <- struct{}{}:
 				default:
 				}
 				<-resume
-			}, nil)
+			})
+			defer signals.Close()
+			signals.Wait(nil)
 		}()
 		for waiting := true; waiting; { // at first, nothing may wait for the signal
 			send(t, syscall.SIGTSTP)
@@ -40,23 +42,33 @@ func TestWaitForSignal(t *testing.T) {
 		}
 		select {
 		case <-returned:
-			t.Fatal("WaitForSignal returned after SIGTSTP")
+			t.Fatal("Wait returned after SIGTSTP")
 		default:
 		}
 		drain(own)
 		send(t, syscall.SIGTSTP)
 		<-own        // it was delivered
-		send(t, end) // once: a second one could end the next WaitForSignal
+		send(t, end) // once: a second one could end the next Wait
 		close(resume)
 		<-returned
 	}
 }
 
-// WaitForSignal returns when the channel is closed, without a signal.
-func TestWaitForSignalOrDone(t *testing.T) {
+// Wait returns when the channel is closed, without a signal.
+func TestWaitOrDone(t *testing.T) {
 	done := make(chan struct{})
 	close(done)
-	lifecycle.WaitForSignal(nil, done)
+	signals := lifecycle.Notify(nil)
+	defer signals.Close()
+	signals.Wait(done)
+}
+
+// A signal that comes before Wait ends it.
+func TestSignalBeforeWait(t *testing.T) {
+	signals := lifecycle.Notify(nil)
+	defer signals.Close()
+	send(t, syscall.SIGTERM)
+	signals.Wait(nil)
 }
 
 func send(t *testing.T, sig syscall.Signal) {
