@@ -282,3 +282,26 @@ func TestLostLanes(t *testing.T) {
 		}
 	})
 }
+
+// If the clock of Redis is set back, a rate blocks its partition no longer than before.
+func TestPartitionRateAfterClockWasSetBack(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		ctx, p := context.Background(), rdb.Partitions{Limits: "interval=1000 burst=1"}
+		makeKeyed(t, r, "a", "a1", "a2")
+		fetchPartitions(t, r, p, rdb.Fetch{N: 2})
+		hence := time.Now().Add(time.Hour)
+		redistest.Must(t, r.Client().Do(ctx, "ZADD", "asynq:{q}:partitions:blocked", hence.UnixMilli(), "a"))
+		redistest.Must(t, r.Client().Do(ctx, "ZADD", "asynq:{q}:partitions:rates", hence.UnixMicro(), "a"))
+		var f *rdb.Fetch
+		for range 100 {
+			if f = fetchPartitions(t, r, p, rdb.Fetch{N: 1}); len(f.Tasks) > 0 {
+				return
+			}
+			if off := time.UnixMilli(f.Due).Sub(time.UnixMilli(f.Now)); off > time.Minute {
+				t.Fatalf("servers check the limit in %v", off)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		t.Errorf("no task started: %+v", f)
+	})
+}

@@ -138,11 +138,15 @@ if #ended > 0 then
 end
 local checked = {}
 if n > 0 and blocked > 0 then
-  for _, key in ipairs(redis.call("ZRANGEBYSCORE", KEYS[9], "-inf", string.format("%d", now_ms), "LIMIT", "0", "100")) do
-    if not woken[key] then
-      woken[#woken + 1] = key
+  -- Servers check a limit at least every minute, so later times are those of a clock that was set
+  -- back.
+  for _, range in ipairs({ { "-inf", string.format("%d", now_ms) }, { string.format("%d", now_ms + 60001), "1e15" } }) do
+    for _, key in ipairs(redis.call("ZRANGEBYSCORE", KEYS[9], range[1], range[2], "LIMIT", "0", "100")) do
+      if not woken[key] then
+        woken[key], woken[#woken + 1] = true, key
+      end
+      checked[key] = true
     end
-    checked[key] = true
   end
 end
 if #woken > 0 and blocked > 0 then
@@ -279,7 +283,8 @@ local function prepare(lane)
   end
   if set.interval > 0 then
     local tat = tonumber(redis.call("ZSCORE", KEYS[11], lane.key) or "") or 0
-    lane.tat = math.min(math.max(tat, now_us), now_us + set.interval * set.burst) -- if the clock was set back
+    lane.tat = math.min(math.max(tat, now_us), math.ceil(now_us + set.interval * set.burst))
+    lane.spent = lane.tat < tat -- the clock was set back: the new time is stored
   end
 end
 
@@ -354,7 +359,7 @@ local function serve(lane)
   end
   if set.interval > 0 then
     if lane.tat - now_us > set.interval * (set.burst - 1) then
-      lane.until_ms = math.ceil((lane.tat - set.interval * (set.burst - 1)) / 1000)
+      lane.until_ms = math.min(math.ceil((lane.tat - set.interval * (set.burst - 1)) / 1000), now_ms + 60000)
       return false
     end
   end
@@ -600,7 +605,7 @@ else
   redis.call("EXPIRE", KEYS[9], "172800")
   redis.call("EXPIRE", KEYS[12], "172800")
   local head = redis.call("ZRANGE", KEYS[9], "0", "0", "WITHSCORES")
-  next_ms = number(head[2]) < 1e15 and number(head[2]) or 0
+  next_ms = number(head[2]) < 1e15 and math.min(number(head[2]), now_ms + 60000) or 0
 end
 if sweep then
   redis.call("HSET", KEYS[12], "sweep", sweep)
