@@ -43,7 +43,7 @@ func (q *queueState) addPartitions(f *rdb.Fetch, t *RoundTrip) {
 	if first := !slices.ContainsFunc(t.fetches, func(other *fetch) bool {
 		return &other.call != f && other.call.Queue == q.name
 	}); first {
-		f.Ended, q.repeated = append(q.again, q.released(t)...), len(q.again) > 0
+		f.Ended, q.repeated = slices.Concat(q.again, q.released(t)), len(q.again) > 0
 		f.Ended = f.Ended[:min(len(f.Ended), rdb.MaxEnded)] // the check of running tasks finds others
 		q.again = nil
 	}
