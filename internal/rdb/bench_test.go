@@ -63,7 +63,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 }
 
 // redisCPU returns the seconds of CPU time that the server has used.
-func redisCPU(b *testing.B, client *redis.Client) float64 {
+func redisCPU(b testing.TB, client *redis.Client) float64 {
 	b.Helper()
 	info, err := client.InfoMap(context.Background(), "cpu").Result()
 	if err != nil {
