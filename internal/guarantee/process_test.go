@@ -20,6 +20,11 @@ import (
 // value is a URI.
 const crashableEnv = "ASYNQ_TEST_CRASHABLE"
 
+// crashablePartitionsEnv makes the child process serve orderedPartitions.
+const crashablePartitionsEnv = "ASYNQ_TEST_CRASHABLE_PARTITIONS"
+
+var orderedPartitions = asynq.PartitionConfig{Ordered: true}
+
 // countedType is the type of the tasks that a crashable process finishes.
 const countedType = "counted"
 
@@ -31,11 +36,15 @@ func runCrashable() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	srv := asynq.NewServer(opt, asynq.Config{
+	cfg := asynq.Config{
 		Concurrency:   10,
 		LeaseDuration: time.Second,
 		Logger:        asynq.NewSlogLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
-	})
+	}
+	if os.Getenv(crashablePartitionsEnv) != "" {
+		cfg.QueueConfigs = map[string]asynq.QueueConfig{"default": {Partitions: &orderedPartitions}}
+	}
+	srv := asynq.NewServer(opt, cfg)
 	handler := func(ctx context.Context, task *asynq.Task) error {
 		id, _ := asynq.GetTaskID(ctx)
 		fmt.Println(id)
@@ -59,11 +68,12 @@ type crashable struct {
 	started chan string // IDs of the tasks that started
 }
 
-// startCrashable starts a child process with a server on the Redis of env.
-func startCrashable(env *testenv.Env) *crashable {
+// startCrashable starts a child process with a server on the Redis of env, and further environment
+// variables.
+func startCrashable(env *testenv.Env, vars ...string) *crashable {
 	env.T.Helper()
 	p := &crashable{cmd: exec.Command(os.Args[0]), started: make(chan string, 100)}
-	p.cmd.Env = append(os.Environ(), crashableEnv+"="+env.URI())
+	p.cmd.Env = append(append(os.Environ(), crashableEnv+"="+env.URI()), vars...)
 	p.cmd.Stderr = os.Stderr
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
