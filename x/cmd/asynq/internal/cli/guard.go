@@ -14,7 +14,7 @@ import (
 // one.
 var readers = map[string]string{
 	"stats": "", "status": "", "errors inspect": "", "doctor": "repair", "export": "pause", "exporter": "",
-	"queue ls": "", "queue inspect": "", "queue history": "", "queue top": "", "queue types": "", "group ls": "",
+	"queue ls": "", "queue inspect": "", "queue history": "", "queue top": "", "queue types": "", "group ls": "", "partition ls": "", "partition inspect": "",
 	"task ls": "", "task inspect": "", "task wait": "", "task tail": "", "server ls": "", "cron ls": "", "cron history": "",
 	"limit ls": "", "lock ls": "",
 	"dash": "", "web": "", // guarded by themselves

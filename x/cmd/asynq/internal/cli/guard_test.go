@@ -79,6 +79,8 @@ func (w *world) seedServer() (id string) {
 // of seedGuarded.
 var changingCommands = []string{
 	"queue pause mail", "queue resume reports", "queue remove idle", "queue remove mail --force --yes",
+	"partition set -q mail key --weight 2", "partition pause -q mail key", "partition resume -q mail paused",
+	"partition cancel -q mail key --yes", "partition remove -q mail key --yes",
 	"task enqueue -t x", "task run -q default archived", "task archive -q mail pending", "task delete -q mail pending",
 	"task cancel pending", "task reschedule -q mail scheduled --process-in 2h", "task update-payload -q mail scheduled -l x",
 	"task update -q mail scheduled -l x", "task edit -q mail scheduled", "task move -q mail pending --to low", "task copy -q mail pending",

@@ -117,7 +117,7 @@ func counting[T any](n *int, rows iter.Seq2[T, error]) iter.Seq2[T, error] {
 
 // nouns are the rows of listings whose number is shown, by command.
 var nouns = map[string]string{
-	"queue ls": "queue", "group ls": "group", "server ls": "server", "cron ls": "periodic task", "limit ls": "limit", "lock ls": "lock",
+	"queue ls": "queue", "group ls": "group", "partition ls": "partition", "server ls": "server", "cron ls": "periodic task", "limit ls": "limit", "lock ls": "lock",
 }
 
 // printCount prints the number of rows in a table. With a filter, there are all without it.

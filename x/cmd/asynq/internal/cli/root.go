@@ -18,6 +18,7 @@ var commands = []func(*app) *cobra.Command{
 	newStatus,
 	newQueue,
 	newGroup,
+	newPartition,
 	newTask,
 	newErrors,
 	newServer,

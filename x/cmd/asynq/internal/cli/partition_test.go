@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq"
+)
+
+// seedPartitions returns when a server holds two tasks of customer a and one of b, which are
+// paused.
+func seedPartitions(w *world) {
+	w.t.Helper()
+	for _, key := range []string{"a", "a", "b"} {
+		w.enqueue("hook", "", asynq.Queue("hooks"), asynq.PartitionKey(key))
+	}
+	if r := w.run("partition", "pause", "-q", "hooks", "a", "b"); r.code != ExitDone {
+		w.t.Fatal(r)
+	}
+	s := asynq.NewServer(w.opt, asynq.Config{
+		Queues: map[string]int{"hooks": 1}, LogLevel: asynq.FatalLevel,
+		QueueConfigs: map[string]asynq.QueueConfig{"hooks": {Partitions: &asynq.PartitionConfig{Concurrency: 1}}},
+	})
+	if err := s.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(s.Shutdown)
+	for ticker := time.NewTicker(pollEvery); ; <-ticker.C {
+		if q, err := w.inspector.GetQueueInfo("hooks"); err == nil && q.Held == 3 {
+			return
+		}
+		if err := w.t.Context().Err(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func TestPartition(t *testing.T) {
+	w := newWorld(t)
+	seedPartitions(w)
+	expect := func(out, err string, code int, args ...string) {
+		t.Helper()
+		if r := w.run(args...); r.out != out || !strings.Contains(r.err, err) || r.code != code {
+			t.Errorf("%q: %+v, want %q, %q and exit code %d", args, r, out, err, code)
+		}
+	}
+	const row = "-o=template={{.key}} {{.held}} {{.active}} {{.paused}} {{.concurrency}} {{.rate}} {{.burst}} {{.weight}}"
+	expect("a 2 0 true 0  0 0\nb 1 0 true 0  0 0\n", "", ExitDone, "partition", "ls", row)
+	expect("a 2 0 true 0  0 0\n", "", ExitDone, "partition", "ls", "-q", "hooks", "--top", "1", row)
+	expect("b 1 0 true 0  0 0\n", "", ExitDone, "partition", "ls", "--top", "1", "--sort", "held", row)
+	expect("", "--top must not be negative", ExitUsage, "partition", "ls", "--top", "-1")
+	expect("", `"none"`, ExitNotFound, "partition", "ls", "-q", "none")
+
+	set := []string{"partition", "set", "-q", "hooks", "a"}
+	expect("", "concurrency 5, rate 100/1m0s burst 20", ExitDone, append(set, "--concurrency", "5", "--rate", "100/1m", "--burst", "20")...)
+	expect("", "weight 2.5", ExitDone, append(set, "--weight", "2.5", "--concurrency", "-1")...)
+	expect("a 2 0 true -1 100/1m0s 20 2.5\n", "", ExitDone, "partition", "inspect", "-q", "hooks", "a", row)
+	expect("", "--rate \"x\"", ExitUsage, append(set, "--rate", "x")...)
+	expect("", "requires a rate", ExitUsage, "partition", "set", "-q", "hooks", "b", "--burst", "2")
+	expect("", "at most 1,000", ExitFailed, append(set, "--concurrency", "1001")...)
+	expect("", "", ExitUsage, set...)
+	expect("", "", ExitUsage, append(set, "--reset", "--weight", "1")...)
+	expect("", "--queue is required", ExitUsage, "partition", "pause", "a")
+
+	expect("", "already paused", ExitDone, "partition", "pause", "-q", "hooks", "a")
+	expect("", "would delete all waiting tasks", ExitDone, "partition", "rm", "-q", "hooks", "a", "--dry-run")
+	expect("", "confirm with --yes", ExitUsage, "partition", "rm", "-q", "hooks", "a")
+	expect("", "0 tasks", ExitDone, "partition", "cancel", "-q", "hooks", "a", "--yes")
+	expect("", "2 tasks of partition \"a\" of queue \"hooks\" deleted", ExitDone, "partition", "rm", "-q", "hooks", "a", "--yes")
+	expect("b 1 0 true 0  0 0\n", "", ExitDone, "partition", "ls", row)
+	expect("", "has the settings of the queue", ExitDone, append(set, "--reset")...)
+	expect("a 0 0 false 0  0 0\n", "", ExitDone, "partition", "inspect", "-q", "hooks", "a", row)
+	expect("", "resumed", ExitDone, "partition", "resume", "-q", "hooks", "b")
+}
