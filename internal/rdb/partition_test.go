@@ -305,3 +305,27 @@ func TestPartitionRateAfterClockWasSetBack(t *testing.T) {
 		t.Errorf("no task started: %+v", f)
 	})
 }
+
+// A task that returns from its place, to a queue that is partitioned in another way by now, leaves
+// no place behind.
+func TestHeldInAnotherPartition(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		ctx := context.Background()
+		setPartition(t, r, "a", "paused=1")
+		makeKeyed(t, r, "a", "a1", "a2")
+		fetchAll(t, r, rdb.Partitions{}, 10, 3)
+		for _, id := range []string{"a1", "a2"} {
+			redistest.Must(t, r.Client().Do(ctx, "ZADD", "asynq:{q}:scheduled", "XX", "1", id))
+		}
+		redistest.Forward(t, r.Broker())
+		if ids := fetchAll(t, r, rdb.Partitions{ByType: true, Limits: "concurrency=1"}, 10, 3); !slices.Equal(ids, []string{"a1"}) {
+			t.Errorf("%v started", ids)
+		}
+		if place, err := r.Client().HGet(ctx, "asynq:{q}:t:a1", "held").Result(); err == nil {
+			t.Errorf("the active task has the place %q", place)
+		}
+		if n := r.Client().ZCard(ctx, "asynq:{q}:partitions:held").Val(); n != 1 {
+			t.Errorf("there are %d places", n)
+		}
+	})
+}

@@ -179,6 +179,7 @@ end
 
 -- Read the inbox.
 local ids = redis.call("LRANGE", KEYS[3], "-501", "-1")
+local misplaced = {} -- tasks whose places are those of other partitions
 local first, bytes, seen, reply, r = #ids > 500 and 2 or 1, 0, {}, {}, 0
 local inbox, keys, messages, since, marks, holders, size = {}, {}, {}, {}, {}, {}, 0
 for i = #ids, first, -1 do
@@ -197,6 +198,9 @@ for i = #ids, first, -1 do
     inbox[size], messages[size], since[size] = id, msg, f[4]
     local key = partition(msg, by_type)
     keys[size], marks[size] = key, f[3] and string.sub(f[3], 1, -18) == key and f[3]
+    if f[3] and not marks[size] then
+      unheld[#unheld + 1], misplaced[#misplaced + 1] = f[3] .. id, id -- it was in another partition
+    end
     if bytes >= 1048576 and i > first then
       first = i
       break
@@ -445,6 +449,9 @@ end
 
 -- Write. The first write is allowed at maxmemory.
 redis.call("LTRIM", KEYS[3], "0", string.format("%d", first - 2 - #ids))
+for _, id in ipairs(misplaced) do
+  redis.call("HDEL", ARGV[1] .. id, "held")
+end
 local function remove(key, names)
   for i = 1, #names, 1000 do
     redis.call("ZREM", key, unpack(names, i, math.min(i + 999, #names)))
