@@ -13,8 +13,8 @@ import (
 // paused.
 func seedPartitions(w *world) {
 	w.t.Helper()
-	for _, key := range []string{"a", "a", "b"} {
-		w.enqueue("hook", "", asynq.Queue("hooks"), asynq.PartitionKey(key))
+	for id, key := range map[string]string{"1": "a", "2": "a", "keyed": "b"} {
+		w.enqueue("hook", "", asynq.Queue("hooks"), asynq.TaskID(id), asynq.PartitionKey(key))
 	}
 	if r := w.run("partition", "pause", "-q", "hooks", "a", "b"); r.code != ExitDone {
 		w.t.Fatal(r)
@@ -64,6 +64,24 @@ func TestPartition(t *testing.T) {
 	expect("", "", ExitUsage, append(set, "--reset", "--weight", "1")...)
 	expect("", "--queue is required", ExitUsage, "partition", "pause", "a")
 
+	if r := w.run("task", "ls", "-s", "scheduled", "-o=template={{.is_held}} {{.partition_key}} {{.next_process_at}}"); r.code != ExitDone ||
+		strings.Count(r.out, "true a <no value>\n") != 2 || strings.Count(r.out, "true b <no value>\n") != 1 {
+		t.Errorf("%+v", r)
+	}
+	expect("3 0\n", "", ExitDone, "queue", "ls", "-o=template={{.held}} {{.scheduled}}")
+	if r := w.run("task", "inspect", "-q", "hooks", "keyed"); !strings.Contains(r.out, "held by") || !strings.Contains(r.out, "Partition:     b\n") || strings.Contains(r.out, "Next attempt") {
+		t.Errorf("%+v", r)
+	}
+	if r := w.run("task", "ls", "-q", "hooks", "-s", "scheduled"); strings.Count(r.out, " held") != 3 {
+		t.Errorf("%+v", r)
+	}
+	if r := w.run("task", "enqueue", "-q", "other", "-t", "x", "--id", "x", "--partition-key", "c"); r.code != ExitDone {
+		t.Errorf("%+v", r)
+	}
+	if info, err := w.inspector.GetTaskInfo("other", "x"); err != nil || info.PartitionKey != "c" {
+		t.Errorf("%+v, %v", info, err)
+	}
+	expect("", "partition key must not be blank", ExitFailed, "task", "enqueue", "-t", "x", "--partition-key", " ")
 	expect("", "already paused", ExitDone, "partition", "pause", "-q", "hooks", "a")
 	expect("", "would delete all waiting tasks", ExitDone, "partition", "rm", "-q", "hooks", "a", "--dry-run")
 	expect("", "confirm with --yes", ExitUsage, "partition", "rm", "-q", "hooks", "a")

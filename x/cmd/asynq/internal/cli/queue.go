@@ -37,6 +37,7 @@ type queueRow struct {
 	DisplayLatency string    `json:"display_latency"`
 	Active         int       `json:"active"`
 	Pending        int       `json:"pending"`
+	Held           int       `json:"held"` // wait because of their partition
 	Aggregating    int       `json:"aggregating"`
 	Scheduled      int       `json:"scheduled"`
 	Retry          int       `json:"retry"`
@@ -63,7 +64,7 @@ func newQueueRow(q *asynq.QueueInfo) *queueRow {
 	return &queueRow{
 		Queue: q.Queue, MemoryUsage: memory, Size: q.Size, Groups: q.Groups,
 		LatencyMsec: q.Latency.Milliseconds(), DisplayLatency: displayLatency(q.Latency),
-		Active: q.Active, Pending: q.Pending, Aggregating: q.Aggregating, Scheduled: q.Scheduled, Retry: q.Retry,
+		Active: q.Active, Pending: q.Pending, Held: q.Held, Aggregating: q.Aggregating, Scheduled: q.Scheduled, Retry: q.Retry,
 		Archived: q.Archived, Completed: q.Completed,
 		Processed: q.Processed, Succeeded: q.Processed - q.Failed, Failed: q.Failed,
 		ProcessedTotal: q.ProcessedTotal, FailedTotal: q.FailedTotal,
@@ -158,6 +159,7 @@ var queueColumns = []out.Column[*queueRow]{
 	ranked(3, count("SCHEDULED", out.Plain, func(q *queueRow) int { return q.Scheduled })),
 	count("RETRY", out.Warn, func(q *queueRow) int { return q.Retry }),
 	count("ARCHIVED", out.Bad, func(q *queueRow) int { return q.Archived }),
+	ranked(5, wide(count("HELD", out.Plain, func(q *queueRow) int { return q.Held }))),
 	ranked(5, wide(count("COMPLETED", out.Plain, func(q *queueRow) int { return q.Completed }))),
 	ranked(6, wide(count("GROUPS", out.Plain, func(q *queueRow) int { return q.Groups }))),
 	ranked(7, wide(count("PROCESSED", out.Plain, func(q *queueRow) int { return q.Processed }))),

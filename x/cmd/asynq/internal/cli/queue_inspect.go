@@ -65,6 +65,7 @@ func queueBlocks(w io.Writer, o out.Options, rows iter.Seq2[*queueRow, error]) e
 			{},
 			{Name: "Active", Value: q.Active},
 			{Name: "Pending", Value: q.Pending},
+			{Name: "Held", Value: q.Held},
 			{Name: "Aggregating", Value: q.Aggregating},
 			{Name: "Scheduled", Value: q.Scheduled},
 			{Name: "Retry", Value: q.Retry},

@@ -30,6 +30,8 @@ type taskRow struct {
 	Type             string            `json:"type"`
 	State            string            `json:"state"`
 	Group            string            `json:"group"`
+	PartitionKey     string            `json:"partition_key"`
+	IsHeld           bool              `json:"is_held"`        // scheduled because its partition holds it back
 	Payload          string            `json:"payload"`        // empty if it is not text
 	PayloadBase64    string            `json:"payload_base64"` // empty if it is text
 	Headers          map[string]string `json:"headers"`
@@ -53,7 +55,7 @@ type taskRow struct {
 
 func newTaskRow(t *asynq.TaskInfo) *taskRow {
 	r := &taskRow{
-		ID: t.ID, Queue: t.Queue, Type: t.Type, State: t.State.String(), Group: t.Group, Headers: t.Headers,
+		ID: t.ID, Queue: t.Queue, Type: t.Type, State: t.State.String(), Group: t.Group, PartitionKey: t.PartitionKey, IsHeld: t.IsHeld, Headers: t.Headers,
 		MaxRetry: t.MaxRetry, Retried: t.Retried, ErrorMessage: t.LastErr, LastFailedAt: moment(t.LastFailedAt),
 		TimeoutSeconds: int64(t.Timeout / time.Second), Deadline: moment(t.Deadline),
 		RetentionSeconds: int64(t.Retention / time.Second), CompletedAt: moment(t.CompletedAt), IsOrphaned: t.IsOrphaned, info: t,
@@ -61,7 +63,7 @@ func newTaskRow(t *asynq.TaskInfo) *taskRow {
 	if t.State == 0 {
 		r.State = "" // the task is gone
 	}
-	if t.State == asynq.TaskStateScheduled || t.State == asynq.TaskStateRetry {
+	if t.State == asynq.TaskStateScheduled && !t.IsHeld || t.State == asynq.TaskStateRetry {
 		r.NextProcessAt = moment(t.NextProcessAt) // for a pending task it is only the time of the read
 	}
 	if r.Headers == nil {
@@ -162,10 +164,16 @@ func taskColumns(states []asynq.TaskState, queues int) []out.Column[*taskRow] {
 		shrinking(text("TYPE", func(t *taskRow) string { return t.Type })),
 		ranked(2, shrinking(text("PAYLOAD", func(t *taskRow) string { return clipped(brief(t.info.Payload)) }))),
 	)
-	next := func(t *taskRow) string { return due(t.info.NextProcessAt) }
+	next := func(t *taskRow) string {
+		if t.IsHeld {
+			return "held"
+		}
+		return due(t.info.NextProcessAt)
+	}
 	lastErr := ranked(1, shrinking(text("LAST ERROR", func(t *taskRow) string { return clipped(t.ErrorMessage) })))
 	failed := ranked(4, text("LAST FAILED", func(t *taskRow) string { return out.Time(t.info.LastFailedAt) }))
 	grouped := text("GROUP", func(t *taskRow) string { return t.Group })
+	partition := wide(text("PARTITION", func(t *taskRow) string { return t.PartitionKey }))
 	age := func(head string) out.Column[*taskRow] {
 		return out.Column[*taskRow]{Head: head, Right: true, Cell: (*taskRow).age}
 	}
@@ -176,7 +184,7 @@ func taskColumns(states []asynq.TaskState, queues int) []out.Column[*taskRow] {
 	}
 	switch only {
 	case asynq.TaskStateScheduled:
-		return append(columns, text("PROCESS IN", next), wide(grouped))
+		return append(columns, text("PROCESS IN", next), wide(grouped), partition)
 	case asynq.TaskStateRetry:
 		return append(columns, text("NEXT RETRY", next), lastErr, failed,
 			ranked(5, count("RETRIED", out.Warn, func(t *taskRow) int { return t.Retried })),

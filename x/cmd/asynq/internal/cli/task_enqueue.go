@@ -97,6 +97,7 @@ conflicts of task IDs or uniqueness locks.`,
 	f.Duration("expires-in", 0, "delete the task if no attempt starts within this time")
 	f.Duration("retention", 0, "how long to keep the task after it succeeds")
 	f.StringP("group", "g", "", "group to aggregate the task in")
+	f.String("partition-key", "", "partition of the task, such as its customer (see docs/PARTITIONS.md)")
 	f.StringArrayP("header", "H", nil, "header as name=value; repeatable")
 	addProcessAt(cmd)
 	addOutput(cmd)
@@ -156,6 +157,10 @@ func enqueueOptions(cmd *cobra.Command) ([]asynq.Option, error) {
 	if f.Changed("group") {
 		group, _ := f.GetString("group")
 		opts = append(opts, asynq.Group(group))
+	}
+	if f.Changed("partition-key") {
+		key, _ := f.GetString("partition-key")
+		opts = append(opts, asynq.PartitionKey(key))
 	}
 	headers, _ := f.GetStringArray("header")
 	for _, h := range headers {

@@ -144,6 +144,9 @@ func (r *inspectRow) write(w io.Writer, format string) error {
 	if t.IsOrphaned {
 		state += ", orphaned: no worker holds its lease"
 	}
+	if t.IsHeld {
+		state = "held by the limits or the share of its partition"
+	}
 	line("ID", t.ID)
 	line("Queue", t.Queue)
 	line("Type", t.Type)
@@ -163,6 +166,7 @@ func (r *inspectRow) write(w io.Writer, format string) error {
 	}
 	line("Progress", progressText(t.Progress))
 	line("Group", t.Group)
+	line("Partition", t.PartitionKey)
 	line("Retried", fmt.Sprintf("%d of %d", t.Retried, t.MaxRetry))
 	if r.NextProcessAt != nil {
 		line("Next attempt", fmt.Sprintf("%s (%s)", out.Time(t.NextProcessAt), dueIn(t.NextProcessAt)))
