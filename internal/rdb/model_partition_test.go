@@ -224,10 +224,10 @@ func (m *partitionMachine) lose(rt *rapid.T) {
 
 // forward lets time pass: retries and, sometimes, held tasks become due, and limits are checked.
 func (m *partitionMachine) forward(rt *rapid.T) {
-	m.pass(rt, rapid.IntRange(0, 3).Draw(rt, "day") == 0)
+	m.pass(rapid.IntRange(0, 3).Draw(rt, "day") == 0)
 }
 
-func (m *partitionMachine) pass(rt *rapid.T, day bool) {
+func (m *partitionMachine) pass(day bool) {
 	ctx, b := context.Background(), m.r.Broker()
 	states := []wire.State{wire.StateRetry}
 	if day {
@@ -274,7 +274,7 @@ func (m *partitionMachine) drain(rt *rapid.T) {
 			rt.Fatalf("%d tasks do not run", len(m.tasks))
 		}
 		if m.fetchOn(rt, "s1", 10, i%4 == 3) == 0 {
-			m.pass(rt, m.changed)
+			m.pass(m.changed)
 		}
 		for _, id := range slices.Sorted(maps.Keys(m.tasks)) {
 			if task := m.tasks[id]; task.active {
