@@ -254,7 +254,7 @@ func TestACLObserver(t *testing.T) {
 	run := asRole(t, r, "observer")
 	export := filepath.Join(t.TempDir(), "export")
 	for _, line := range []string{
-		"stats", "queue ls -o wide", "queue ls -o json", "queue inspect default other", "queue history default", "queue top --once -i 100ms",
+		"stats", "stats types", "stats types -q default", "stats history", "stats history -t done", "queue ls -o wide", "queue ls -o json", "queue inspect default other", "queue history default", "queue top --once -i 100ms",
 		"group ls", "task ls", "task ls --all -o wide", "task ls -q default -s pending --page 2 --size 2", "task ls --filter type:done",
 		"task ls -q default -s scheduled", "task ls -q default -s retry", "task ls -q default -s archived", "task ls -q other -s completed",
 		"task ls -q default -g g", "task inspect -q other result", "task wait -q other result", "cron ls", "cron history " + entry, "server ls -o json",

@@ -13,8 +13,8 @@ import (
 // any. All other commands are refused in a read-only context, and ask for the name of a protected
 // one.
 var readers = map[string]string{
-	"stats": "", "status": "", "errors inspect": "", "doctor": "repair", "export": "pause", "exporter": "",
-	"queue ls": "", "queue inspect": "", "queue history": "", "queue top": "", "queue types": "", "group ls": "", "partition ls": "", "partition inspect": "",
+	"stats types": "", "stats history": "", "status": "", "errors inspect": "", "doctor": "repair", "export": "pause", "exporter": "",
+	"queue ls": "", "queue inspect": "", "queue history": "", "queue top": "", "group ls": "", "partition ls": "", "partition inspect": "",
 	"task ls": "", "task inspect": "", "task wait": "", "task tail": "", "server ls": "", "cron ls": "", "cron history": "",
 	"limit ls": "", "lock ls": "",
 	"dash": "", "web": "", // guarded by themselves

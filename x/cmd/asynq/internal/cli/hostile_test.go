@@ -76,7 +76,9 @@ func TestHostileNames(t *testing.T) {
 	}
 	ran := map[string]bool{}
 	for _, args := range [][]string{
-		{"stats"}, {"stats", "--json"},
+		{"stats"}, {"stats", "--json"}, {"stats", "types"}, {"stats", "types", "-q", q, "-o", "wide"}, {"stats", "types", "-o", "json"},
+		{"stats", "types", "-q", csv(unknown)}, {"stats", "types", "--since", hostileText}, {"stats", "history", "-q", q}, {"stats", "history", "-q", csv(unknown)},
+		{"stats", "history", "-t", "t" + hostileText}, {"stats", "history", "-q", q, "-t", "t" + hostileText, "-o", "wide"}, {"stats", hostileText},
 		{"queue", "ls"}, {"queue", "ls", "-o", "wide"}, {"queue", "ls", "-o", "json"}, {"queue", "ls", "-o", "yaml"}, {"queue", "ls", "-o", "ndjson"},
 		{"queue", "ls", "-q"}, {"queue", "ls", "-q", "--filter", "size>0"}, {"queue", "ls", "-o", "template={{.queue}}"},
 		{"queue", "ls", "--filter", "x" + hostileText}, {"queue", "ls", hostileText}, {"queue", hostileText}, {"queue", "ls", "-o", hostileText},

@@ -96,8 +96,8 @@ func marshalRow(v any) ([]byte, error) {
 func newStats(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats",
-		Short: "Show a summary of all queues and Redis",
-		Args:  noArgs,
+		Short: "Show a summary of all queues and Redis, and statistics over time",
+		Args:  onlySubcommands,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON, _ := cmd.Flags().GetBool("json"); asJSON {
 				if err := cmd.Flags().Set("output", string(out.JSON)); err != nil {
@@ -131,6 +131,7 @@ func newStats(a *app) *cobra.Command {
 	addOutput(cmd)
 	addWatch(cmd)
 	cmd.Flags().Bool("json", false, "the same as -o json")
+	cmd.AddCommand(newStatsTypes(a), newStatsHistory(a))
 	return cmd
 }
 

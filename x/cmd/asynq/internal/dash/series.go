@@ -2,10 +2,10 @@ package dash
 
 import (
 	"math"
-	"strings"
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/trends"
 )
 
 // maxSamples is the number of samples kept per queue, enough for the widest screen.
@@ -30,15 +30,7 @@ func (s series) last() float64 {
 }
 
 // top returns the maximum of the newest n samples.
-func (s series) top(n int) float64 {
-	most := 0.0
-	for _, v := range s.newest(n) {
-		if v > most {
-			most = v
-		}
-	}
-	return most
-}
+func (s series) top(n int) float64 { return trends.Max(s.newest(n)) }
 
 func (s series) newest(n int) series { return s[max(0, len(s)-max(0, n)):] }
 
@@ -137,41 +129,9 @@ func (t *track) sample(q *asynq.QueueInfo) bool {
 	return true
 }
 
-var eighths = []rune(" ▁▂▃▄▅▆▇█")
-
 // spark draws the newest samples in one line of w cells, the newest at the right. Missing samples
 // are blank.
-func spark(s series, w int) string {
-	lines := graph(s, w, 1)
-	if len(lines) == 0 {
-		return ""
-	}
-	return lines[0]
-}
+func spark(s series, w int) string { return trends.Spark(s, w) }
 
 // graph draws the newest samples as bars from zero to their maximum, in h lines of w cells.
-func graph(s series, w, h int) []string {
-	if w <= 0 || h <= 0 {
-		return nil
-	}
-	shown := s.newest(w)
-	most := shown.top(w)
-	lines := make([]string, h)
-	for y := range h {
-		floor := (h - 1 - y) * 8
-		var line strings.Builder
-		line.WriteString(strings.Repeat(" ", w-len(shown)))
-		for _, v := range shown {
-			level := 0
-			if !math.IsNaN(v) {
-				level = 1 // zero is a thin line, unlike a missing sample
-				if most > 0 && v > 0 {
-					level = max(1, int(math.Round(v/most*float64(h*8))))
-				}
-			}
-			line.WriteRune(eighths[min(max(level-floor, 0), 8)])
-		}
-		lines[y] = line.String()
-	}
-	return lines
-}
+func graph(s series, w, h int) []string { return trends.Graph(s, w, h) }
