@@ -101,13 +101,16 @@ func tabs(t *testing.T, n, snapshots int) (commands, polls int) {
 	return commands, polls
 }
 
-// One poller polls Redis for any number of tabs.
+// One poller polls Redis for any number of tabs. The test is not parallel to others, because what
+// pages read themselves, such as charts, is read again after some seconds: the slower the machine,
+// the more often.
 func TestManyTabsCostOnePoller(t *testing.T) {
-	t.Parallel()
 	one, onePolls := tabs(t, 1, 4)
+	began := time.Now()
 	many, manyPolls := tabs(t, 200, 4)
-	t.Logf("1 tab: %d commands for %d polls; 200 tabs: %d for %d", one, onePolls, many, manyPolls)
-	if most := 2 * one * (manyPolls + 2) / onePolls; many > most {
+	took := time.Since(began)
+	t.Logf("1 tab: %d commands for %d polls; 200 tabs: %d for %d in %v", one, onePolls, many, manyPolls, took)
+	if most := 2*one*(manyPolls+2)/onePolls + one*int(took/(5*time.Second)); many > most {
 		t.Errorf("with 200 tabs Redis got %d commands for %d polls, and with one %d for %d: want %d at most", many, manyPolls, one, onePolls, most)
 	}
 }
