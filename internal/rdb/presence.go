@@ -159,13 +159,17 @@ type Subscription struct {
 func (b *Broker) Subscribe(ctx context.Context) (*Subscription, error) {
 	channel := b.Namespace().Cancel()
 	s := &Subscription{pubsub: b.Client().Subscribe(ctx, channel), channel: channel, maxWait: time.Minute}
-	err := s.start(ctx, 0)
+	err := s.start(ctx)
 	return s, err
 }
 
-// start waits for the confirmation of the subscription; a timeout of 0 is none.
-func (s *Subscription) start(ctx context.Context, timeout time.Duration) error {
-	if _, err := s.pubsub.ReceiveTimeout(ctx, timeout); err != nil {
+// confirmTimeout is how long a subscription waits for its confirmation. On a connection that is
+// stuck, nothing would end the wait.
+const confirmTimeout = 2 * time.Second
+
+// start waits for the confirmation of the subscription.
+func (s *Subscription) start(ctx context.Context) error {
+	if _, err := s.pubsub.ReceiveTimeout(ctx, confirmTimeout); err != nil {
 		s.Close() // return the error of the subscription
 		return fmt.Errorf("rdb: subscribing: %w", err)
 	}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq/internal/rdb"
@@ -179,6 +182,29 @@ func TestSubscribeWhenRedisIsGone(t *testing.T) {
 	if sub, err := rdb.New(client, "").Subscribe(context.Background()); err == nil {
 		sub.Close()
 		t.Error("no error")
+	}
+}
+
+// A subscription without a confirmation fails, so that its loop subscribes again.
+func TestSubscribeOnStuckConnection(t *testing.T) {
+	t.Parallel()
+	mini := miniredis.RunT(t)
+	mini.Server().SetPreHook(func(_ *server.Peer, cmd string, _ ...string) bool { return cmd == "SUBSCRIBE" }) // no answer
+	client := redis.NewClient(&redis.Options{Addr: mini.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	ended := make(chan error, 1)
+	go func() {
+		sub, err := rdb.New(client, "").Subscribe(context.Background())
+		sub.Close()
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if timeout := net.Error(nil); !errors.As(err, &timeout) || !timeout.Timeout() {
+			t.Errorf("got %v, want a timeout", err)
+		}
+	case <-time.After(maxWait):
+		t.Error("the subscription waits on")
 	}
 }
 

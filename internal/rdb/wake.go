@@ -65,7 +65,7 @@ func (w *AnnouncedWaiter) Subscribe(ctx context.Context) (*Subscription, error) 
 		channels = append(channels, w.broker.Namespace().Cancel())
 	}
 	s := &Subscription{pubsub: node.Subscribe(ctx, channels...), maxWait: maxSilence, channel: channels[0], other: w.Cancel}
-	if err := s.start(ctx, maxSilence); err != nil {
+	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
 	w.announce(queues...)
