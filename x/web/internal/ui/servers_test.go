@@ -117,7 +117,7 @@ func TestServersArePaged(t *testing.T) {
 		page = s.get("/servers")
 		took = min(took, time.Since(began))
 	}
-	if rows(page, 0) != mostServers || rows(page, 1) != mostRunning || took > time.Second {
+	if rows(page, 0) != mostServers || rows(page, 1) != mostRunning || took > 5*time.Second { // 0.1 s, or 1 s with the race detector beside other tests; minutes if each task is compared with all
 		t.Errorf("%d servers, %d tasks in %v", rows(page, 0), rows(page, 1), took)
 	}
 	for _, part := range []string{"1 to 50 of 1,000", "1 to 200 of 100,000", "1,000 active servers · 100,000 of 100,000 slots busy"} {
