@@ -117,8 +117,10 @@ func dash(s *scene, i incident) {
 		return string(out), err
 	}
 	proctest.Until(s.t, "tmux", func() error { _, err := tmux("set-option", "-g", "remain-on-exit", "on"); return err })
+	// The program's exit code is in a file, because tmux sometimes misses it.
+	ended := filepath.Join(s.t.TempDir(), "ended")
 	_, err = tmux("new-session", "-d", "-x", "200", "-y", "50", // titles fit
-		program, "--uri", "redis://"+s.addr, "dash", "--refresh", "5s", "--settings", s.settings)
+		"sh", "-c", `"$@"; echo $? >"$0.new"; mv "$0.new" "$0"`, ended, program, "--uri", "redis://"+s.addr, "dash", "--refresh", "5s", "--settings", s.settings)
 	s.must(err)
 	var screen string
 	s.t.Cleanup(func() {
@@ -141,9 +143,9 @@ func dash(s *scene, i incident) {
 	_, err = tmux("send-keys", "q")
 	s.must(err)
 	proctest.Until(s.t, "the end of the dashboard", func() error {
-		ended, err := tmux("display-message", "-p", "#{pane_dead} #{pane_dead_status} #{pane_dead_signal}")
-		if err == nil && strings.TrimSpace(ended) != "1 0" {
-			err = errors.New(ended)
+		code, err := os.ReadFile(ended)
+		if err == nil && string(code) != "0\n" {
+			err = fmt.Errorf("exit code %s", code)
 		}
 		return err
 	})
