@@ -1,9 +1,6 @@
 package apiv2
 
 import (
-	"net/http"
-	"time"
-
 	"github.com/asynq-go/asynq/x/web/internal/access"
 )
 
@@ -32,18 +29,12 @@ func (c *call) listAudit() (any, error) {
 		return nil, err
 	}
 	f := access.EventFilter{User: c.str("user"), Queue: c.str("queue"), Action: c.str("action"), Outcome: c.str("outcome")}
-	for _, p := range []struct {
-		name string
-		to   *time.Time
-	}{{"since", &f.Since}, {"until", &f.Until}} {
-		if !c.has(p.name) {
-			continue
-		}
-		at, err := time.Parse(time.RFC3339, c.str(p.name))
-		if err != nil {
-			return nil, invalid(http.StatusBadRequest, Wrong{Parameter: p.name, Detail: "must be a time in RFC 3339, such as 2030-01-31T12:00:00Z"})
-		}
-		*p.to = at
+	var err error
+	if f.Since, err = c.time("since"); err != nil {
+		return nil, err
+	}
+	if f.Until, err = c.time("until"); err != nil {
+		return nil, err
 	}
 	out := AuditList{Items: []AuditEvent{}}
 	for _, e := range c.api.Gate.Events(f) {

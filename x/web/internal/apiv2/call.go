@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/asynq-go/asynq"
 )
@@ -118,6 +119,18 @@ func (c *call) num(name string) int {
 }
 
 func (c *call) flag(name string) bool { return c.str(name) == "true" }
+
+// time returns the value of a parameter in RFC 3339, or the zero time.
+func (c *call) time(name string) (time.Time, error) {
+	if !c.has(name) {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, c.str(name))
+	if err != nil {
+		return at, badParam(name, "must be a time in RFC 3339, such as 2030-01-31T12:00:00Z")
+	}
+	return at, nil
+}
 
 // strs returns the values of a parameter. Values of a fixed set may be separated by commas. Names
 // may contain commas, so they are not split.

@@ -138,6 +138,9 @@ func TestEveryRoute(t *testing.T) {
 		verb                   access.Verb
 	}{
 		{"index", "GET", "", "", 200, access.View},
+		{"typeStats", "GET", "/stats/types", "", 200, access.View},
+		{"statsHistory", "GET", "/stats/history?queue=mail", "", 200, access.View},
+		{"errorStats", "GET", "/stats/errors", "", 200, access.View},
 		{"openapi", "GET", "/openapi.json", "", 200, access.View},
 		{"whoami", "GET", "/whoami", "", 200, access.View},
 		{"listAudit", "GET", "/audit", "", 200, access.AuditView},

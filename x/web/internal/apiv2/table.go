@@ -93,6 +93,14 @@ func (a *api) table() []*route {
 		{method: "GET", path: "/types", id: "listTypes", tag: "Tasks", doc: "Counts tasks by type and state.",
 			params: counted, out: &Grouped[TypeGroup]{}, handle: (*call).listTypes, problems: []int{503}},
 
+		{method: "GET", path: "/stats/types", id: "typeStats", tag: "Statistics", doc: "Counts the attempts of each task type in each queue, those with the longest total duration first. Servers record them, so they include deleted tasks.",
+			params: statsParams(), out: &TypeStatsList{}, handle: (*call).typeStats, problems: []int{404, 503}},
+		{method: "GET", path: "/stats/history", id: "statsHistory", tag: "Statistics", doc: "Returns the attempts and sizes of the selected queues by minute, or by hour if from is more than 48 hours ago. There are no points for times without a running server or, with a type, without attempts.",
+			params: append(statsParams(), param{name: "type", kind: "string", doc: "Only the attempts of this task type. The points then have no sizes."}),
+			out:    &StatsHistory{}, handle: (*call).statsHistory, problems: []int{404, 503}},
+		{method: "GET", path: "/stats/errors", id: "errorStats", tag: "Statistics", doc: "Counts failed attempts by kind of error, queue and task type, most first.",
+			params: statsParams(), out: &ErrorStatsList{}, handle: (*call).errorStats, problems: []int{404, 503}},
+
 		{method: "GET", path: "/operations", id: "listOperations", tag: "Operations", doc: "Lists operations, newest first. Finished operations are removed after an hour.",
 			params: []param{{name: "status", kind: "string", list: true, enum: []string{"waiting", "running", "done", "failed", "canceled"}, doc: "Only operations with these statuses."}},
 			out:    &OperationList{}, handle: (*call).listOperations},
