@@ -108,69 +108,6 @@ var pointColumns = []out.Column[*pointRow]{
 	seconds("LATENCY", func(r *pointRow) *float64 { return r.Latency }),
 }
 
-// curve is a metric of a chart.
-type curve struct {
-	name   string
-	rate   bool // a number per minute, of which there is a total
-	length bool // in seconds
-	tone   out.Style
-	value  func(*trends.Point) (float64, bool)
-}
-
-func percentile(of func(*trends.Point) *asynq.Histogram, q float64) func(*trends.Point) (float64, bool) {
-	return func(p *trends.Point) (float64, bool) {
-		v := quantile(of(p), q)
-		if v == nil {
-			return 0, false
-		}
-		return *v, true
-	}
-}
-
-func ofSizes(of func(*asynq.QueueSizes) float64) func(*trends.Point) (float64, bool) {
-	return func(p *trends.Point) (float64, bool) {
-		if p.Sizes == nil {
-			return 0, false
-		}
-		return of(p.Sizes), true
-	}
-}
-
-func durationsOf(p *trends.Point) *asynq.Histogram { return &p.Duration }
-func waitsOf(p *trends.Point) *asynq.Histogram     { return &p.Wait }
-
-// curves are the metrics of charts. Task types have only the first ones.
-var curves = []curve{
-	{name: "Attempts", rate: true, tone: out.Good, value: func(p *trends.Point) (float64, bool) { return float64(p.Attempts()), p.Known }},
-	{name: "Failed", rate: true, tone: out.Bad, value: func(p *trends.Point) (float64, bool) { return float64(p.Failed()), p.Known }},
-	{name: "Duration p50", length: true, value: percentile(durationsOf, 0.5)},
-	{name: "Duration p95", length: true, value: percentile(durationsOf, 0.95)},
-	{name: "Wait p95", length: true, value: percentile(waitsOf, 0.95)},
-	{name: "Pending", value: ofSizes(func(s *asynq.QueueSizes) float64 { return float64(s.Pending) })},
-	{name: "Active", value: ofSizes(func(s *asynq.QueueSizes) float64 { return float64(s.Active) })},
-	{name: "Retry", tone: out.Warn, value: ofSizes(func(s *asynq.QueueSizes) float64 { return float64(s.Retry) })},
-	{name: "Latency", length: true, tone: out.Warn, value: ofSizes(func(s *asynq.QueueSizes) float64 { return s.Latency.Seconds() })},
-}
-
-const curvesOfTypes = 5
-
-// text formats a value. Numbers per period become numbers per minute.
-func (c *curve) text(v float64, step time.Duration) string {
-	switch {
-	case math.IsNaN(v):
-		return "-"
-	case c.length:
-		return secondsText(&v)
-	case c.rate:
-		per := v / step.Minutes()
-		if per > 0 && per < 10 {
-			return fmt.Sprintf("%.1f/min", per)
-		}
-		return out.Number(int(math.Round(per))) + "/min"
-	}
-	return out.Number(int(v))
-}
-
 // history is a chart.
 type history struct {
 	of     string // what it shows
@@ -189,29 +126,23 @@ func (h *history) write(w io.Writer, o out.Options) error {
 	if _, err := io.WriteString(w, head+"\n\n"); err != nil {
 		return err
 	}
-	shown := curves
+	shown := trends.Curves
 	if h.ofType {
-		shown = curves[:curvesOfTypes]
+		shown = shown[:trends.CurvesOfTypes]
 	}
-	values := func(c curve) []float64 { return trends.Values(h.points, c.value) }
-	columns := []out.Column[curve]{
-		{Head: "METRIC", Cell: func(c curve) string { return c.name }},
-		{Head: "HISTORY", Cell: func(c curve) string { return trends.Spark(values(c), len(h.points)) }, Style: func(c curve) out.Style { return c.tone }},
-		{Head: "MAX", Right: true, Cell: func(c curve) string {
-			all := values(c)
-			for _, v := range all {
-				if !math.IsNaN(v) {
-					return c.text(trends.Max(all), h.step)
-				}
-			}
-			return "-"
-		}},
-		{Head: "TOTAL", Right: true, Rank: 1, Cell: func(c curve) string {
-			if !c.rate {
+	columns := []out.Column[trends.Curve]{
+		{Head: "METRIC", Cell: func(c trends.Curve) string { return c.Name }},
+		{
+			Head: "HISTORY", Cell: func(c trends.Curve) string { return trends.Spark(c.Values(h.points), len(h.points)) },
+			Style: func(c trends.Curve) out.Style { return c.Style },
+		},
+		{Head: "MAX", Right: true, Cell: func(c trends.Curve) string { return c.Most(c.Values(h.points), h.step) }},
+		{Head: "TOTAL", Right: true, Rank: 1, Cell: func(c trends.Curve) string {
+			if !c.Rate {
 				return ""
 			}
 			sum := 0.0
-			for _, v := range values(c) {
+			for _, v := range c.Values(h.points) {
 				if !math.IsNaN(v) {
 					sum += v
 				}
@@ -344,7 +275,7 @@ func readHistory(cmd *cobra.Command, i *asynq.Inspector, since, step time.Durati
 	typename, _ := cmd.Flags().GetString("type")
 	name := typename
 	if name == "" {
-		name = otherTypes
+		name = trends.Other
 	}
 	h.of = "Type " + name + " in " + strings.ToLower(h.of[:1]) + h.of[1:]
 	found, err := ofQueues(queues, func(queue string) ([]*asynq.TypePoint, error) {

@@ -15,9 +15,6 @@ import (
 	"github.com/asynq-go/asynq/x/filter"
 )
 
-// otherTypes stands for task types that are not counted by themselves.
-const otherTypes = "(other)"
-
 // typeStatsRow are the attempts of a task type in machine-readable output. A percentile without
 // measurements is nil.
 type typeStatsRow struct {
@@ -77,13 +74,7 @@ func secondsText(seconds *float64) string {
 	if seconds == nil {
 		return "-"
 	}
-	d := time.Duration(*seconds * float64(time.Second))
-	for _, unit := range []time.Duration{time.Minute, time.Second, time.Millisecond} {
-		if d >= unit {
-			return d.Round(unit / 100).String()
-		}
-	}
-	return d.Round(time.Microsecond).String()
+	return trends.Seconds(*seconds)
 }
 
 // seconds returns a column of durations.
@@ -98,7 +89,7 @@ func count64[T any](head string, style out.Style, n func(T) int64) out.Column[T]
 var typeStatsColumns = []out.Column[*typeStatsRow]{
 	{Head: "TYPE", Shrink: 16, Cell: func(r *typeStatsRow) string {
 		if r.Type == "" {
-			return otherTypes
+			return trends.Other
 		}
 		return r.Type
 	}},
@@ -125,7 +116,7 @@ attempts (TOTAL), the 50th, 95th and 99th percentile of durations (P50, P95, P99
 that tasks were pending (WAIT).
 
 Servers record the numbers, so they include tasks that are deleted. Percentiles are at most 9.1 % off,
-and waiting times are a sample. "` + otherTypes + `" stands for types beyond the first 100 of a server and queue.`,
+and waiting times are a sample. "` + trends.Other + `" stands for types beyond the first 100 of a server and queue.`,
 		Example: `  asynq stats types --since 1h
   asynq stats types -q mail --sort -duration_p95_seconds
   asynq stats types --filter 'error_rate>0.05' -o csv`,

@@ -17,6 +17,9 @@ const (
 	Fine = 48 * time.Hour
 )
 
+// Other names task types that are not counted by themselves.
+const Other = "(other)"
+
 // Type are the attempts of a task type in all its queues.
 type Type struct {
 	Name   string // empty for types that are not counted by themselves
@@ -170,6 +173,29 @@ func OfType(found []*asynq.TypePoint, from, now time.Time, step time.Duration) [
 		all[n].Known = true
 	}
 	return all
+}
+
+// Fold joins each n periods to one; the last one may have fewer.
+func Fold(all []Point, n int) []Point {
+	if n <= 1 {
+		return all
+	}
+	var folded []Point
+	for some := range slices.Chunk(all, n) {
+		p := Point{Start: some[0].Start}
+		for _, s := range some {
+			p.Known = p.Known || s.Known
+			p.Merge(&s.AttemptStats)
+			if s.Sizes != nil {
+				if p.Sizes == nil {
+					p.Sizes = new(asynq.QueueSizes)
+				}
+				merge(p.Sizes, s.Sizes, func(a, b int) int { return max(a, b) })
+			}
+		}
+		folded = append(folded, p)
+	}
+	return folded
 }
 
 // Values returns a value of each period; NaN if get reports that it is unknown.

@@ -95,3 +95,20 @@ func TestOfType(t *testing.T) {
 		t.Errorf("%q", line)
 	}
 }
+
+// Joined periods have the sum of the attempts and the largest sizes.
+func TestFold(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 5, 4, 12, 34, 56, 0, time.UTC)
+	all := []Point{
+		{Start: now}, {Start: now.Add(1)}, {Start: now.Add(2), Known: true, AttemptStats: asynq.AttemptStats{Retried: 3}, Sizes: &asynq.QueueSizes{Pending: 4, Active: 1}},
+		{Start: now.Add(3), Known: true, AttemptStats: asynq.AttemptStats{Retried: 2}, Sizes: &asynq.QueueSizes{Pending: 2, Active: 7}}, {Start: now.Add(4)},
+	}
+	folded := Fold(all, 2)
+	if len(folded) != 3 || folded[0].Known || folded[0].Sizes != nil || !folded[1].Known || folded[1].Failed() != 5 || *folded[1].Sizes != (asynq.QueueSizes{Pending: 4, Active: 7}) {
+		t.Errorf("%+v", folded)
+	}
+	if !folded[1].Start.Equal(now.Add(2)) || len(Fold(all, 1)) != 5 || len(Fold(nil, 3)) != 0 {
+		t.Errorf("%+v", folded)
+	}
+}
