@@ -33,6 +33,7 @@ const (
 	refCause
 	refServer
 	refLink // evidence of a cause
+	refType // a task type in a history
 )
 
 // ref identifies the item of a row.
@@ -42,7 +43,7 @@ type ref struct {
 	id     string // of a task, an entry, a kind of error, a cause or a server
 	group  string
 	state  asynq.TaskState
-	typ    string // of a task
+	typ    string // of a task, or a task type
 	data   []byte
 	paused bool
 	link   health.Link // of evidence

@@ -48,6 +48,13 @@ type body struct {
 	entries []*asynq.SchedulerEntry
 	events  []*asynq.SchedulerEnqueueEvent
 	errors  *errorGroups
+	history *recorded
+}
+
+// kept is data that is not fetched in each poll.
+type kept struct {
+	errors  *errorGroups
+	history *recorded
 }
 
 type groupRow struct {
@@ -114,8 +121,8 @@ func (f fetcher) memory(rows []queueRow) {
 	wg.Wait()
 }
 
-// body fetches the data of a page. known caches the errors.
-func (f fetcher) body(q query, b *base, known **errorGroups) (body, error) {
+// body fetches the data of a page, unless known has it.
+func (f fetcher) body(q query, b *base, known *kept) (body, error) {
 	switch q.view {
 	case viewTasks:
 		return f.tasks(q)
@@ -135,14 +142,23 @@ func (f fetcher) body(q query, b *base, known **errorGroups) (body, error) {
 		events, err := f.insp.ListSchedulerEnqueueEvents(q.id, asynq.PageSize(maxEvents))
 		return body{entries: entries, events: events}, err
 	case viewErrors:
-		if *known == nil || time.Since((*known).at) > errorInterval {
+		if known.errors == nil || time.Since(known.errors.at) > errorInterval {
 			found, err := f.errors(b)
 			if err != nil {
 				return body{}, err
 			}
-			*known = found
+			known.errors = found
 		}
-		return body{errors: *known}, nil
+		return body{errors: known.errors}, nil
+	case viewHistory:
+		if known.history == nil || known.history.query != q || time.Since(known.history.at) > historyInterval {
+			found, err := f.history(q)
+			if err != nil {
+				return body{history: found}, err
+			}
+			known.history = found
+		}
+		return body{history: known.history}, nil
 	default:
 		return body{}, nil
 	}

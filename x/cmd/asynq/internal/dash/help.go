@@ -17,7 +17,7 @@ type hint struct{ key, does string }
 func (m *model) hints() []hint {
 	p := m.page()
 	var all []hint
-	if p.view == viewTask || p.view == viewEntry || p.view == viewError || p.view == viewCause {
+	if p.view == viewTask || p.view == viewEntry || p.view == viewError || p.view == viewCause || p.view == viewHistory {
 		all = append(all, hint{"esc", "back"})
 	}
 	if r, ok := m.selected(); ok && opens[r.ref.kind] != "" {
@@ -35,9 +35,14 @@ func (m *model) hints() []hint {
 		all = append(all, m.allHints()...)
 	case viewQueues, viewCause:
 		all = append(all, m.causeHints()...)
+	case viewHistory:
+		all = append(all, hint{"w", "other time range"})
 	}
 	if !m.readOnly && (p.view == viewQueues || p.view == viewTasks || p.view == viewTask || p.view == viewGroups) {
 		all = append(all, hint{"e", "enqueue"})
+	}
+	if p.view == viewQueues && m.target().kind != refCause {
+		all = append(all, hint{"H", "history"})
 	}
 	if !m.shown.isDoc {
 		all = append(all, hint{"/", "filter"})
@@ -46,7 +51,7 @@ func (m *model) hints() []hint {
 }
 
 // opens describes what enter opens, by the kind of the selected item.
-var opens = map[refKind]string{refQueue: "tasks", refGroup: "tasks", refTask: "open", refEntry: "history", refError: "tasks", refCause: "go to", refLink: "go to"}
+var opens = map[refKind]string{refQueue: "tasks", refGroup: "tasks", refTask: "open", refEntry: "history", refError: "tasks", refCause: "go to", refLink: "go to", refType: "history"}
 
 // actionHints returns the actions on the selected item.
 func (m *model) actionHints() []hint {
@@ -138,6 +143,7 @@ func (m *model) helpBox() []string {
 		{":", "go to queue, page, ID"},
 		{"y Y", "copy ID, payload"},
 		{"v", "JSON, text or hex"},
+		{"H w", "history, its range"},
 		{"ctrl+r", "refresh now"},
 		{"q", "quit"},
 	}

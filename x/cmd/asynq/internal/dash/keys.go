@@ -59,6 +59,10 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		m.reverse()
 	case "!":
 		m.seeErrors()
+	case "H":
+		m.openHistory()
+	case "w":
+		m.widen()
 	case "v":
 		if r := m.target(); r.kind == refCause && m.page().view != viewCause {
 			m.showEvidence(r.id)
@@ -203,6 +207,8 @@ func (m *model) open() {
 		m.openCause(r.ref.id)
 	case refLink:
 		m.follow(r.ref.link)
+	case refType:
+		m.openType(r.ref.typ)
 	}
 }
 

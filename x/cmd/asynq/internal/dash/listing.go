@@ -59,11 +59,16 @@ func (m *model) listing() listing {
 		l = m.showError()
 	case viewCause:
 		l = m.showCause()
+	case viewHistory:
+		l = m.showHistory()
 	}
 	if p.sortBy != "" {
 		l.sort(p.sortBy, p.falling)
 	}
 	m.showMarks(&l)
+	if m.where != "" && strings.HasSuffix(l.empty, ".") {
+		l.empty += " Looked in " + m.where + "."
+	}
 	if m.snap == nil {
 		l.rows, l.pane, l.empty = nil, causePane{}, "Connecting …"
 	}

@@ -18,6 +18,7 @@ const (
 	viewEntry
 	viewError
 	viewCause
+	viewHistory
 )
 
 var tabNames = [tabs]string{"Queues", "Tasks", "Groups", "Servers", "Schedulers", "Errors"}
@@ -30,6 +31,9 @@ type page struct {
 	group string
 	// id is the ID of the task, the scheduler entry, the kind of error or the cause.
 	id string
+	// typename is the task type of a history; nil means all types.
+	typename *string
+	span     int // of a history, an index of historySpans
 	// number is the page number in a list of tasks, starting at 0.
 	number int
 	filter string
@@ -59,6 +63,11 @@ type query struct {
 	filter string
 
 	reverse bool // of tasks
+
+	// The following fields are of a history.
+	ofType   bool
+	typename string
+	span     int
 }
 
 func (p *page) query() query {
@@ -68,6 +77,11 @@ func (p *page) query() query {
 		q.filter, q.reverse = p.filter, p.reverse // other views are filtered on the screen
 	case viewError:
 		q.view, q.id = viewErrors, ""
+	case viewHistory:
+		q.span = p.span
+		if p.typename != nil {
+			q.ofType, q.typename = true, *p.typename
+		}
 	}
 	return q
 }

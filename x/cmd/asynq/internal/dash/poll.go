@@ -59,7 +59,7 @@ type poller struct {
 	base    base
 	memory  map[string]int64
 	memAt   time.Time
-	errors  *errorGroups
+	kept    kept
 	failing bool
 
 	search   *search // the current one; nil if the page has no filter
@@ -181,7 +181,7 @@ func (p *poller) pollOnce(whole context.Context, due bool) error {
 	p.searchFor(whole, q, due, refetch, stop)
 
 	if refetch {
-		p.errors = nil
+		p.kept = kept{}
 	}
 	s, err := p.fetch(ctx, q, due || refetch || p.base.at.IsZero())
 	switch {
@@ -213,7 +213,7 @@ func (p *poller) fetch(ctx context.Context, q query, due bool) (snapshot, error)
 	if p.search != nil {
 		s.body, s.err = p.search.body()
 	} else {
-		s.body, s.err = f.body(q, &p.base, &p.errors)
+		s.body, s.err = f.body(q, &p.base, &p.kept)
 	}
 	return s, nil
 }

@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/failures"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/trends"
 	"github.com/asynq-go/asynq/x/health"
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/exp/teatest/v2"
@@ -211,6 +212,13 @@ var screens = map[string]func(m *model) *model{
 		}
 		return m
 	},
+	"stats":      func(m *model) *model { return stageHistory(m, nil) },
+	"stats-type": func(m *model) *model { return stageHistory(m, new("email:send")) },
+	"stats-empty": func(m *model) *model {
+		m.where = "redis.internal:6379, database 0"
+		p := page{view: viewHistory, queue: "mail"}
+		return m.on(p, body{history: &recorded{query: p.query(), points: make([]trends.Point, 60)}})
+	},
 	"help": func(m *model) *model {
 		m.on(page{view: viewQueues}, body{}).Update(keyNamed("?"))
 		return m
@@ -276,6 +284,37 @@ func stageHealth() *health.Report {
 			ID: "paused:reports", Kind: "paused", Severity: health.Warning, Title: "Queue \"reports\" is paused", Hint: "Resume it.", Mute: &health.Mute{Until: noon.Add(30 * time.Minute), By: "ann"},
 		}},
 	}
+}
+
+// stageHistory shows the history of all queues, or of a task type.
+func stageHistory(m *model, typename *string) *model {
+	p := page{view: viewHistory, typename: typename}
+	r := &recorded{query: p.query()}
+	stats := func(n, failed int64, d time.Duration) (s asynq.AttemptStats) {
+		s.Succeeded, s.Retried = n-failed, failed
+		s.Duration.Observe(d)
+		s.Wait.Observe(d / 7)
+		return s
+	}
+	for n := range 60 {
+		point := trends.Point{Start: noon.Add(time.Duration(n-59) * time.Minute), Known: n > 9}
+		if point.Known {
+			point.AttemptStats = stats(int64(400+n*n%97), int64(n*n%13), time.Duration(80+n*n%31)*time.Millisecond)
+			point.Sizes = &asynq.QueueSizes{Pending: n * n % 210, Latency: time.Duration(n%17) * time.Second}
+		}
+		r.points = append(r.points, point)
+	}
+	slow, other := stats(1203, 0, 40*time.Second), stats(7, 7, time.Millisecond)
+	many := stats(21400, 320, 90*time.Millisecond)
+	if typename == nil {
+		r.types = []*trends.Type{
+			{Name: "email:send", Queues: []string{"critical", "default"}, AttemptStats: many}, {Name: "report:\x1b[2Jbuild", Queues: []string{"low"}, AttemptStats: slow},
+			{Queues: []string{"default"}, AttemptStats: other},
+		}
+	} else {
+		r.queues = []*asynq.TypeStats{{Queue: "critical", Type: *typename, AttemptStats: many}, {Queue: "default", Type: *typename, AttemptStats: other}}
+	}
+	return m.on(p, body{history: r})
 }
 
 func stageEntries() []*asynq.SchedulerEntry {
