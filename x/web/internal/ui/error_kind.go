@@ -1,14 +1,17 @@
 package ui
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/show"
 	"github.com/asynq-go/asynq/x/web/internal/survey"
+	"github.com/asynq-go/asynq/x/web/internal/trend"
 )
 
 // errorBody is the page of one kind of error.
@@ -20,6 +23,15 @@ type errorBody struct {
 	Shares []survey.Share // of the selected queue, or of all
 	Types  []errorType    // of the selected queue, or of all
 	Search string         // a filter that finds the tasks, and possibly a few others
+
+	Attempts attemptsOfKind // as servers have recorded them
+}
+
+// attemptsOfKind are the failed attempts with a kind of error in the last 48 hours.
+type attemptsOfKind struct {
+	N           int64
+	First, Last time.Time // to the minute
+	Note        string    // why they are incomplete
 }
 
 // errorText is an error text and the number of tasks that have it.
@@ -74,7 +86,29 @@ func (u *UI) errorKind(r *http.Request) (*view, error) {
 		}
 	}
 	slices.SortStableFunc(body.Texts, func(a, b errorText) int { return b.N - a.N })
+	body.Attempts = u.attemptsOf(r.Context(), f.Kind, queue)
 	return &view{Template: "errorkind", Title: "Error", Nav: "/errors", Body: body}, nil
+}
+
+// attemptsOf counts the failed attempts with a kind of error, in a queue or in all.
+func (u *UI) attemptsOf(ctx context.Context, kind, queue string) (a attemptsOfKind) {
+	found, err := u.trends.ErrorStats(ctx, queue, trend.Days, u.state())
+	if err != nil {
+		a.Note = sentence(show.RedisError(err))
+	}
+	for _, s := range found {
+		if s.Kind != kind {
+			continue
+		}
+		a.N += s.Count
+		if a.First.IsZero() || s.First.Before(a.First) {
+			a.First = s.First
+		}
+		if s.Last.After(a.Last) {
+			a.Last = s.Last
+		}
+	}
+	return a
 }
 
 // searchFor returns a filter for the tasks of a kind of error. The filter language has no

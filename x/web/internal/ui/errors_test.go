@@ -12,6 +12,7 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/filter"
 	"github.com/asynq-go/asynq/x/web/internal/survey"
+	"github.com/asynq-go/asynq/x/web/internal/trend"
 )
 
 func TestErrorsAreGrouped(t *testing.T) {
@@ -44,6 +45,30 @@ func TestErrorsAreGrouped(t *testing.T) {
 		if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// The page of a kind has the failed attempts that servers recorded, of one queue or of all.
+func TestErrorHasAttempts(t *testing.T) {
+	s := newSite(t)
+	s.attempts("mail", "a", 7)
+	s.attempts("low", "b", 3)
+	s.put("old", failedTask("mail", "no such order"))
+	s.read()
+	id := survey.Identify("dial tcp 192.0.2.3:80: connection refused")
+	for want, query := range map[string][]string{"3": {"id", id}, "2": {"id", id, "queue", "mail"}} {
+		got := s.get("/error", query...).text("main")
+		if !regexp.MustCompile("Failed attempts " + want + ` since (now|[0-9]+s ago) ?, last (now|[0-9]+s ago) ?\(by minute\), in 48 hours`).MatchString(got) {
+			t.Errorf("%q: %s", query, got)
+		}
+	}
+	if got := s.get("/error", "id", survey.Identify("no such order")).text("main"); strings.Contains(got, "Failed attempts") {
+		t.Errorf("a kind without recorded attempts: %s", got)
+	}
+	s.redis.SetError("LOADING")
+	s.ui.trends = trend.New(s.inspector) // nothing is cached
+	if got := s.get("/error", "id", id).text("main"); !strings.Contains(got, "Failed attempts unknown") || !strings.Contains(got, "LOADING") {
+		t.Errorf("without Redis: %s", got)
 	}
 }
 
