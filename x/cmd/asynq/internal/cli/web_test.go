@@ -389,6 +389,11 @@ func TestWebRejectsFlags(t *testing.T) {
 			t.Errorf("web %s: got %+v, want code %d and %q", c.args, r, c.code, c.err)
 		}
 	}
+	w.env["ASYNQ_WEB_THRESHOLD"] = "wait_notice=2m\nwait_warning=soon" // one a line
+	if r := w.raw(t.Context(), "web"); r.code != ExitUsage || !strings.Contains(r.err, `wait_warning: "soon" is not a duration`) {
+		t.Errorf("the second threshold of the environment: exit code %d, %s", r.code, r.err)
+	}
+	delete(w.env, "ASYNQ_WEB_THRESHOLD")
 	w.env["ASYNQ_WEB_POLL_INTERVAL"] = "secret"
 	if r := w.raw(t.Context(), "web"); r.code != ExitUsage || !strings.Contains(r.err, "ASYNQ_WEB_POLL_INTERVAL") || strings.Contains(r.err, "secret") {
 		t.Errorf("a variable that is not a duration: %+v", r)
