@@ -83,14 +83,18 @@ func overview(s *scene, i incident) {
 	})
 }
 
-// firstCause is an expression for the first cause on a page.
+// firstCause is an expression for the first cause on a page, whose charts must be small. Evidence
+// that says the same as the title is not repeated.
 const firstCause = `(() => {
 	const first = document.querySelector("#causes .verdict")
 	if (!first) return {title: "no cause: " + document.getElementById("main").innerText}
+	const large = [...first.querySelectorAll(".evidence .spark")].map((c) => c.getBoundingClientRect()).filter((c) => c.width > 160 || c.height > 30)
+	if (large.length) return {title: "a chart of " + large[0].width + " by " + large[0].height + " pixels"}
+	const title = first.querySelector("p > a").innerText
 	return {
 		severity: first.className.match(/severity-(\w+)/)[1],
-		title: first.querySelector("p > a").innerText,
-		evidence: [...first.querySelectorAll(".evidence li a")].map((a) => ({text: a.innerText})),
+		title,
+		evidence: [title, ...[...first.querySelectorAll(".evidence li a")].map((a) => a.innerText)].map((text) => ({text})),
 	}
 })()`
 
