@@ -42,6 +42,7 @@ type workload struct {
 	sides    []string // nil means this library and the reference
 	cluster  bool     // runs on a Cluster
 	programs bool     // starts the programs of buildPrograms
+	family   string   // rounds of neighbors with the same family alternate, because they are compared
 	run      func(l *lane) (*figures, error)
 }
 

@@ -65,8 +65,14 @@ var quickBullMQ = name("process", "concurrency", 100)
 func (b *bench) all(ctx context.Context) (*report, error) {
 	r := &report{Command: b.command, Quick: b.quick, Machine: b.machine(ctx)}
 	var groups [][]*workload
+	family := ""
 	for _, w := range workloads(b.soak > 0) {
-		groups = append(groups, []*workload{w})
+		if n := len(groups); w.family != "" && w.family == family {
+			groups[n-1] = append(groups[n-1], w)
+		} else {
+			groups = append(groups, []*workload{w})
+		}
+		family = w.family
 	}
 	r.dimensions = dimensions(b.quick)
 	for _, d := range r.dimensions {

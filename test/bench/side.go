@@ -32,6 +32,7 @@ type job struct {
 	payload   []byte
 	queue     string
 	group     string
+	key       string // of a partition
 	delay     time.Duration
 	unique    time.Duration
 	retention time.Duration
@@ -50,6 +51,8 @@ type serverConfig struct {
 	retryDelay   *time.Duration
 	delayedCheck time.Duration
 	groupGrace   time.Duration
+	queueLimit   int                                // maximum of active tasks of the default queue
+	partitions   *partitions                        // of the default queue
 	aggregate    func(members int) (payload []byte) // if nil, groups are not aggregated
 	failFirst    bool                               // the first attempt of each task fails without calling handle
 	handle       func(a attempt) error
@@ -58,6 +61,9 @@ type serverConfig struct {
 	// server itself, because its pool depends on the concurrency; its round trips are not counted.
 	cluster string
 }
+
+// partitions are the limits of each partition of a queue; 0 means no limit.
+type partitions struct{ concurrency, rate int }
 
 // errFirst is the error of first attempts.
 var errFirst = errors.New("the first attempt fails")

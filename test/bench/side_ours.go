@@ -32,6 +32,16 @@ func (s ours) serve(conn redis.UniversalClient, cfg serverConfig) error {
 		LogLevel:                 asynq.ErrorLevel,
 		AttemptLog:               s.attemptLog,
 	}
+	if cfg.queueLimit > 0 || cfg.partitions != nil {
+		queue := asynq.QueueConfig{Concurrency: cfg.queueLimit}
+		if p := cfg.partitions; p != nil {
+			queue.Partitions = &asynq.PartitionConfig{Concurrency: p.concurrency}
+			if p.rate > 0 {
+				queue.Partitions.Rate = asynq.RateLimit{Events: p.rate, Per: time.Second, Burst: p.rate}
+			}
+		}
+		config.QueueConfigs = map[string]asynq.QueueConfig{defaultQueue: queue}
+	}
 	if cfg.retryDelay != nil {
 		config.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return *cfg.retryDelay }
 	}
@@ -89,6 +99,9 @@ func (oursProducer) task(j *job) (*asynq.Task, []asynq.Option) {
 	}
 	if j.group != "" {
 		opts = append(opts, asynq.Group(j.group))
+	}
+	if j.key != "" {
+		opts = append(opts, asynq.PartitionKey(j.key))
 	}
 	if j.delay > 0 {
 		opts = append(opts, asynq.ProcessIn(j.delay))

@@ -124,6 +124,19 @@ func goals() []goal {
 			},
 		})
 	}
+	// share is a rate of this library relative to that of another workload of the same family.
+	share := func(what, workload, of string, least float64) goal {
+		return goal{what: what, unit: " ×", least: least, of: func(v *figureOf) float64 {
+			return v.ours(workload, rate) / v.ours(of, rate)
+		}}
+	}
+	for _, c := range []struct{ what, kind string }{{"processed/s, a backlog", "process"}, {"produced and processed concurrently", "produce+process"}} {
+		of := func(what string, n int) string { return name(c.kind, what, n) }
+		list = append(list,
+			share(c.what+", 10,000 partitions, relative to none", of("partitions", 10_000), of("partitions", 0), 0.6),
+			share(c.what+", one partition, relative to a limit of the queue", of("partitions", 1), of("queue limit", 100), 0.95),
+		)
+	}
 	const equal = 1.004 // the same, apart from what Redis caches
 	return append(list,
 		within("1,000 queues on a Cluster: connections of a server per primary", "", clusterQueues, connections, 4),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ type produce struct {
 	batch      int // tasks per call, from one goroutine
 	size       int // bytes of payload
 	unique     time.Duration
+	keys       int // partitions of the tasks; 0 means none
 }
 
 func (w produce) run(l *lane) (*figures, error) {
@@ -31,7 +33,17 @@ func (w produce) run(l *lane) (*figures, error) {
 	return l.measure(func() (tally, error) { return tally{tasks: l.Tasks}, w.send(l, p, jobs) })
 }
 
-func (w produce) job(i int) *job { return &job{payload: payload(w.size, i), unique: w.unique} }
+func (w produce) job(i int) *job {
+	return &job{payload: payload(w.size, i), unique: w.unique, key: partitionKey(i, w.keys)}
+}
+
+// partitionKey returns the partition of the i-th task; empty without partitions.
+func partitionKey(i, partitions int) string {
+	if partitions == 0 {
+		return ""
+	}
+	return "customer-" + strconv.Itoa(i%partitions)
+}
 
 // jobs returns n jobs. Large ones share a payload.
 func (w produce) jobs(n int) []*job {

@@ -20,13 +20,16 @@ type drain struct {
 	unique      time.Duration
 	failFirst   bool
 	retryDelay  time.Duration
+	queueLimit  int // 0 means none
+	keys        int // partitions of the tasks; 0 means none
+	partitions  *partitions
 }
 
 func (w drain) run(l *lane) (*figures, error) {
 	queues := slices.Sorted(maps.Keys(w.queues))
 	shared := payload(w.size, 0)
 	err := l.seed(l.Tasks+l.most(w.behind), func(i int) *job {
-		j := &job{payload: shared, retention: w.retention, unique: w.unique}
+		j := &job{payload: shared, retention: w.retention, unique: w.unique, key: partitionKey(i, w.keys)}
 		if w.unique > 0 {
 			j.payload = payload(w.size, i)
 		}
@@ -54,7 +57,7 @@ func (w drain) run(l *lane) (*figures, error) {
 }
 
 func (w drain) config(ctx context.Context, expected *countdown) serverConfig {
-	cfg := serverConfig{concurrency: w.concurrency, queues: w.queues, failFirst: w.failFirst}
+	cfg := serverConfig{concurrency: w.concurrency, queues: w.queues, failFirst: w.failFirst, queueLimit: w.queueLimit, partitions: w.partitions}
 	if w.failFirst {
 		cfg.retryDelay = &w.retryDelay
 		cfg.delayedCheck = time.Second
@@ -81,13 +84,15 @@ type flow struct {
 	produce
 
 	concurrency int
+	queueLimit  int // 0 means none
+	partitions  *partitions
 }
 
 func (w flow) run(l *lane) (*figures, error) {
 	jobs := w.jobs(l.Tasks)
 	p := l.producer()
 	expected := newCountdown(l.Tasks)
-	cfg := serverConfig{concurrency: w.concurrency, handle: func(attempt) error {
+	cfg := serverConfig{concurrency: w.concurrency, queueLimit: w.queueLimit, partitions: w.partitions, handle: func(attempt) error {
 		expected.hit()
 		return nil
 	}}

@@ -9,7 +9,7 @@ import (
 // workloads returns all workloads of a run, in order, except growth.
 func workloads(soaks bool) []*workload {
 	var list []*workload
-	for _, part := range [][]*workload{enqueueing(), processing(), features(), waiting(), holding(), footprints()} {
+	for _, part := range [][]*workload{enqueueing(), processing(), partitioning(), features(), waiting(), holding(), footprints()} {
 		list = append(list, part...)
 	}
 	if soaks {
@@ -52,6 +52,38 @@ func processing() (list []*workload) {
 		name: name("produce+process", "concurrency", 100), size: 40_000, share: 4, least: 1000,
 		run: flow{produce: produce{goroutines: 64, size: 100}, concurrency: 100}.run,
 	})
+}
+
+// partitioning compares a queue with partitions with one that has none or a limit for all tasks.
+func partitioning() (list []*workload) {
+	add := func(kind, what string, number, size int, sides []string, run func(*lane) (*figures, error)) {
+		list = append(list, &workload{
+			name: name(kind, what, number), family: kind + " partitions", size: size, share: 5, least: 1000, sides: sides, run: run,
+		})
+	}
+	type limits struct {
+		what                     string
+		number, queueLimit, keys int
+		*partitions
+	}
+	ours := []string{sideOurs}
+	all := []limits{
+		{"partitions", 0, 0, 0, nil},
+		{"queue limit", 100, 100, 0, nil},
+		{"partitions", 1, 0, 1, &partitions{concurrency: 100}},
+		{"partitions", 10_000, 0, 10_000, &partitions{concurrency: 10}},
+	}
+	for _, c := range all {
+		w := drain{concurrency: 100, size: 100, queueLimit: c.queueLimit, keys: c.keys, partitions: c.partitions}
+		add("process", c.what, c.number, 100_000, ours, w.run)
+	}
+	rate := drain{concurrency: 100, size: 100, keys: 1, partitions: &partitions{rate: 1_000_000}}
+	add("process", "rate", 1_000_000, 100_000, []string{sideOurs, sideBullMQ}, rate.run)
+	for _, c := range all {
+		w := flow{produce{goroutines: 64, size: 100, keys: c.keys}, 100, c.queueLimit, c.partitions}
+		add("produce+process", c.what, c.number, 40_000, ours, w.run)
+	}
+	return list
 }
 
 func features() []*workload {

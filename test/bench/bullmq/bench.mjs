@@ -2,6 +2,7 @@
 //
 //   node bench.mjs host:port enqueue goroutines|batch|… number tasks
 //   node bench.mjs host:port process concurrency number tasks
+//   node bench.mjs host:port process rate number tasks        at most so many starts a second
 
 import { Queue, Worker } from "bullmq";
 import { Redis } from "ioredis";
@@ -67,7 +68,7 @@ function work() {
           end = performance.now();
         }
       },
-      { connection, concurrency: width },
+      what === "rate" ? { connection, concurrency: 100, limiter: { max: width, duration: 1000 } } : { connection, concurrency: width },
     );
     worker.on("completed", () => {
       if (++settled === total) {
