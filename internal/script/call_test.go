@@ -253,6 +253,7 @@ func callDoctor(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 		pipe.LPush(ctx, k.Pending(), "x", "y", "z", "z")
 		pipe.HSet(ctx, k.Task("z"), "state", "pending", "msg", redistest.Encode(t, redistest.Message("q", "z")))
 		pipe.ZAdd(ctx, k.Scheduled(), redis.Z{Member: "x"}, redis.Z{Member: "y"})
+		pipe.ZAdd(ctx, k.HeldTasks(), redis.Z{Member: "a\x000000000000000001x"}, redis.Z{Member: "a\x000000000000000002y"})
 		pipe.HSet(ctx, k.Task("v"), "state", "retry")
 		pipe.HSet(ctx, k.Task("w"), "state", "retry")
 		pipe.SAdd(ctx, k.Groups(), "x")
@@ -270,7 +271,7 @@ func callDoctor(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 		}
 		found++
 	}
-	if found != 10 {
+	if found != 13 {
 		t.Errorf("the doctor found %d things", found)
 	}
 }

@@ -196,7 +196,8 @@ func (d *diagnosis) checkFixedKeys(ctx context.Context, q *queue) error {
 	k := q.Keys
 	fixed := []string{
 		k.Pending(), k.Active(), k.Lease(), k.Scheduled(), k.Retry(), k.Archived(), k.Completed(), k.Groups(), k.AggregationSets(),
-		k.Paused(), k.Processed(), k.Failed(), k.Marker(), k.GroupsDue(), k.ConsumedSets(),
+		k.Paused(), k.Processed(), k.Failed(), k.Marker(), k.GroupsDue(), k.ConsumedSets(), k.HeldTasks(), k.ReadyPartitions(),
+		k.BlockedPartitions(), k.RunningTasks(), k.PartitionRates(), k.PartitionClock(), k.PartitionSettings(),
 	}
 	if err := d.checkTypes(ctx, q, fixed); err != nil {
 		return err
@@ -216,6 +217,9 @@ func (d *diagnosis) checkFixedKeys(ctx context.Context, q *queue) error {
 		if _, err := d.checkSet(ctx, q, c); err != nil {
 			return err
 		}
+	}
+	if err := d.checkPlaces(ctx, q); err != nil {
+		return err
 	}
 	return d.checkGroupNames(ctx, q)
 }

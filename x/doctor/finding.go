@@ -55,6 +55,12 @@ func (f *Finding) String() string {
 //	empty-group-name         the name of a group without tasks             the name is removed
 //	missing-aggregation-set  staged tasks that aggregators cannot find     the set is listed, and its tasks return to their group
 //	stale-aggregation-set    a listed aggregation set without tasks        the set is removed from the list
+//	missing-place            a held task without a place in its            due now: servers sort it into its partition again
+//	                         partition, which would wait for a day
+//	stale-place              a place in a partition for a task that is     the place is removed
+//	                         not held there
+//	missing-partition        a partition with held tasks that is neither   it is ready again
+//	                         ready nor blocked, so servers miss it
 //	unregistered-queue       a queue with tasks that is not in the set     the name is added to the set of queues
 //	                         of queues
 //	wrong-type               a key of the wrong type                       none: inspect it, and delete or rename it
@@ -76,6 +82,9 @@ const (
 	EmptyGroupName        Kind = "empty-group-name"
 	MissingAggregationSet Kind = "missing-aggregation-set"
 	StaleAggregationSet   Kind = "stale-aggregation-set"
+	MissingPlace          Kind = "missing-place"
+	StalePlace            Kind = "stale-place"
+	MissingPartition      Kind = "missing-partition"
 	UnregisteredQueue     Kind = "unregistered-queue"
 	WrongType             Kind = "wrong-type"
 	UnhandledType         Kind = "unhandled-type"
@@ -121,6 +130,16 @@ var findings = map[string]Finding{
 		Kind:   MissingAggregationSet,
 		Detail: "%[2]s has tasks of group %[3]q, but the list of aggregation sets does not contain it",
 		Repair: "add it to the list of aggregation sets; its tasks return to their group",
+	},
+	"placeless": {
+		Kind: MissingPlace, Detail: "it is held, but has no place in its partition",
+		Repair: "make it due now; servers sort it into its partition again",
+	},
+	"stale place": {
+		Kind: StalePlace, Detail: "a partition has a place for the task, which is not held there", Repair: "remove the place",
+	},
+	"unserved": {
+		Kind: MissingPartition, Detail: "partition %.200q has held tasks, but is neither ready nor blocked", Repair: "make it ready again",
 	},
 	"empty set": {Kind: StaleAggregationSet, Detail: "%[2]s has no tasks", Repair: "remove it from the list of aggregation sets"},
 }

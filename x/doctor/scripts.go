@@ -15,4 +15,5 @@ var (
 	diagnoseTasksScript      = load("diagnose_tasks")
 	diagnoseReferencesScript = load("diagnose_references")
 	diagnoseGroupScript      = load("diagnose_group")
+	diagnosePartitionsScript = load("diagnose_partitions")
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -125,7 +126,9 @@ type task struct {
 	since            string // pending_since; or "" so that the script searches pending
 	size             int64  // of the message
 	message          string
-	there            bool // in the sorted set of its state; of an active task: there is a lease
+	held             string // place in its partition, without the ID; empty if it is not held
+	placeless        bool   // its partition lacks the place
+	there            bool   // in the sorted set of its state; of an active task: there is a lease
 
 	unreadable string // SHA-1 of the message if it cannot be decoded
 	why        string // the decoding error
@@ -149,9 +152,13 @@ func (d *diagnosis) checkTasks(ctx context.Context, q *queue, ids []string) erro
 			return err
 		}
 		var suspects []task
+		var placeless []suspect
 		for _, t := range tasks[:n] {
 			suspicion := q.suspicion(&t)
 			t.message = ""
+			if t.placeless && suspicion == unsuspected {
+				placeless = append(placeless, suspect{id: t.id})
+			}
 			switch suspicion {
 			case suspected:
 				t.since = "" // the script searches pending itself
@@ -161,6 +168,9 @@ func (d *diagnosis) checkTasks(ctx context.Context, q *queue, ids []string) erro
 			}
 		}
 		if err := d.confirmTasks(ctx, q, suspects); err != nil {
+			return err
+		}
+		if err := d.confirmPartitions(ctx, q, placeless); err != nil {
 			return err
 		}
 		tasks = tasks[n:]
@@ -175,7 +185,7 @@ func (d *diagnosis) readTasks(ctx context.Context, q *queue, ids []string) ([]ta
 	err := d.read(ctx, "tasks", func(pipe redis.Pipeliner) {
 		for i, id := range ids {
 			key := q.Keys.Task(id)
-			fields[i] = pipe.HMGet(ctx, key, wire.FieldState, wire.FieldGroup, wire.FieldPendingSince)
+			fields[i] = pipe.HMGet(ctx, key, wire.FieldState, wire.FieldGroup, wire.FieldPendingSince, wire.FieldHeld)
 			sizes[i] = pipe.HStrLen(ctx, key, wire.FieldMessage)
 		}
 	})
@@ -186,10 +196,11 @@ func (d *diagnosis) readTasks(ctx context.Context, q *queue, ids []string) ([]ta
 	for i, id := range ids {
 		t := &tasks[i]
 		t.id, t.size = id, sizes[i].Val()
-		if f := fields[i].Val(); len(f) == 3 {
+		if f := fields[i].Val(); len(f) == 4 {
 			t.state, _ = f[0].(string)
 			t.group, _ = f[1].(string)
 			t.since, _ = f[2].(string)
+			t.held, _ = f[3].(string)
 		}
 	}
 	return tasks, nil
@@ -199,7 +210,7 @@ func (d *diagnosis) readTasks(ctx context.Context, q *queue, ids []string) ([]ta
 // them.
 func (d *diagnosis) readPlaces(ctx context.Context, q *queue, tasks []task) error {
 	messages := make([]*redis.StringCmd, len(tasks))
-	scores := make([]*redis.FloatCmd, len(tasks))
+	scores, places := make([]*redis.FloatCmd, len(tasks)), make([]*redis.FloatCmd, len(tasks))
 	err := d.read(ctx, "tasks", func(pipe redis.Pipeliner) {
 		for i, t := range tasks {
 			messages[i] = pipe.HGet(ctx, q.Keys.Task(t.id), wire.FieldMessage)
@@ -212,6 +223,9 @@ func (d *diagnosis) readPlaces(ctx context.Context, q *queue, tasks []task) erro
 				key = wire.CollectionKey(q.Keys, state, t.group)
 			}
 			scores[i] = pipe.ZScore(ctx, key, t.id)
+			if state == wire.StateScheduled && t.held != "" {
+				places[i] = pipe.ZScore(ctx, q.Keys.HeldTasks(), t.held+t.id)
+			}
 		}
 	})
 	if err != nil {
@@ -220,6 +234,7 @@ func (d *diagnosis) readPlaces(ctx context.Context, q *queue, tasks []task) erro
 	for i := range tasks {
 		tasks[i].message = messages[i].Val()
 		tasks[i].there = scores[i] != nil && scores[i].Err() == nil
+		tasks[i].placeless = places[i] != nil && errors.Is(places[i].Err(), redis.Nil)
 	}
 	return nil
 }

@@ -12,4 +12,7 @@ local ORPHAN_LOCK = "orphan lock" -- the holder of a lock does not exist or does
 local UNNAMED     = "unnamed"     -- a group has tasks, and the set of groups lacks its name
 local EMPTY_NAME  = "empty name"  -- the set of groups contains a group without tasks
 local UNLISTED    = "unlisted"    -- aggregation_sets lacks an aggregation set with tasks
+local PLACELESS   = "placeless"   -- a held task has no place in its partition
+local STALE_PLACE = "stale place" -- a partition has a place for a task that is not held there
+local UNSERVED    = "unserved"    -- ready and blocked lack a partition with held tasks
 local EMPTY_SET   = "empty set"   -- aggregation_sets contains a set without tasks
