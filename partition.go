@@ -90,6 +90,15 @@ func validWeight(w float64) error {
 	return nil
 }
 
+// Validate returns an error if a limit is out of range, or if limits exclude each other. NewServer
+// and NewReceiver panic with it.
+func (c *PartitionConfig) Validate() error {
+	if _, err := c.partitions(); err != nil {
+		return fmt.Errorf("asynq: partitions: %w", err)
+	}
+	return nil
+}
+
 // partitions returns the configuration for the broker.
 func (c *PartitionConfig) partitions() (*rdb.Partitions, error) {
 	if err := c.Rate.validate(); err != nil {

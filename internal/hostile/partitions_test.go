@@ -68,6 +68,16 @@ var hostilePartitions = map[string]func(h *hostile){
 			break
 		}
 	},
+	"PartitionConfig.Validate": func(h *hostile) {
+		h.noErr((&asynq.PartitionConfig{Concurrency: -1, Weight: 1e6}).Validate())
+		for _, c := range []asynq.PartitionConfig{
+			{Concurrency: 1001}, {Ordered: true, Concurrency: 2}, {Weight: -1}, {Weight: math.NaN()}, {Weight: math.Inf(1)},
+			{Rate: asynq.RateLimit{Events: 1}}, {Rate: asynq.RateLimit{Per: time.Second}}, {Rate: asynq.RateLimit{Events: 1, Per: time.Nanosecond}},
+			{Rate: asynq.RateLimit{Events: 1, Per: time.Hour, Burst: 1 << 40}},
+		} {
+			h.wantErr(c.Validate(), nil, "asynq: partitions: ")
+		}
+	},
 	"Inspector.PartitionSettings": func(h *hostile) {
 		h.wantErr(testenv.ErrorOf(h.inspect.PartitionSettings(noContext, "default")), nil, "ctx must not be nil")
 		h.wantErr(testenv.ErrorOf(h.inspect.PartitionSettings(context.Background(), "missing queue")), asynq.ErrQueueNotFound)

@@ -31,7 +31,7 @@ func TestProblemsPointToTheField(t *testing.T) {
 			"": object, "/type": text, "/queue": text, "/id": text, "/payload_text": text, "/payload_base64": text, "/headers": object, "/headers/a~1b": text,
 			"/max_retry": whole, "/timeout": duration, "/deadline": time, "/unique_for": duration, "/process_at": time, "/process_in": duration,
 			"/retention": duration, "/group": text, "/idempotency_key": text, "/idempotency_ttl": duration,
-			"/unique_key": text, "/on_duplicate": text, "/debounce": object, "/debounce/key": text, "/debounce/quiet": duration, "/debounce/max_wait": duration,
+			"/partition_key": text, "/unique_key": text, "/on_duplicate": text, "/debounce": object, "/debounce/key": text, "/debounce/quiet": duration, "/debounce/max_wait": duration,
 			"/throttle": object, "/throttle/key": text, "/throttle/window": duration, "/expires_in": duration, "/throttle/colour": unknown, "/colour": unknown, "/a~0~1": unknown,
 		},
 		"POST /v1/tasks/batch": {"": object, "/tasks": list, "/colour": unknown},

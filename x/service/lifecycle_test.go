@@ -37,7 +37,8 @@ func TestConfigCheckReportsEverything(t *testing.T) {
 	t.Parallel()
 	minus, second := -1, -time.Second
 	_, err := service.New(service.Config{
-		Queues:     map[string]service.QueueConfig{" ": {}, "a": {MaxRun: -1}, "b": {Weight: -1}, "f": {InOrder: true, MaxRun: 2}, "c": {MaxRetry: &minus}, "d": {Timeout: &second}, "e": {Retention: &second}, "g": {Archive: asynq.ArchiveConfig{MaxTasks: -1}}, "}": {}, "\xff": {}},
+		Queues: map[string]service.QueueConfig{" ": {}, "a": {MaxRun: -1}, "b": {Weight: -1}, "f": {InOrder: true, MaxRun: 2}, "c": {MaxRetry: &minus}, "d": {Timeout: &second}, "e": {Retention: &second}, "g": {Archive: asynq.ArchiveConfig{MaxTasks: -1}},
+			"h": {Partitions: &asynq.PartitionConfig{Concurrency: 1001}}, "i": {InOrder: true, Partitions: &asynq.PartitionConfig{}}, "}": {}, "\xff": {}},
 		Archive:    asynq.ArchiveConfig{MaxAge: -1},
 		OnlyQueues: true,
 		TaskQueues: map[string]string{"": "a", "*x": "a", "t": "nowhere", "u": ""},
@@ -56,7 +57,7 @@ func TestConfigCheckReportsEverything(t *testing.T) {
 	}
 	for _, want := range []string{
 		"RedisConnOpt is missing", `queue " "`, `queue "}"`, `queue "\xff"`, `queue "a": max_run`, `queue "b": weight`, `queue "f": in_order and max_run 2`, `queue "c": max_retry`, `queue "d": timeout`, `queue "e": retention`,
-		`queue "g": archive: max_tasks -1`, "\narchive: max_age -1ns",
+		`queue "g": archive: max_tasks -1`, `queue "h": partitions: the Concurrency`, `queue "i": in_order orders the whole queue and excludes partitions`, "\narchive: max_age -1ns",
 		`"" is not a type pattern`, `"*x" is not a type pattern`, `queue "nowhere" of "t" is not in Queues`, `queue "" of "u"`,
 		"a token has no name", "shorter than 16", "both secret and SHA-256", "64 hexadecimal digits", "headers do not allow", `unknown scope "root"`, `"a*b" is not a queue pattern`,
 		"duplicate name", "same secret as token", "rate and burst", "both CertFile and KeyFile",

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -315,6 +317,61 @@ func TestInOrder(t *testing.T) {
 		}
 		if got := s.call("GET", "/v1/queues/q", "").want(200).get("queue", "in_order"); got != true {
 			t.Errorf("in_order %v", got)
+		}
+	})
+}
+
+// Each partition has its own limit, and a task that waits for it is held.
+func TestPartitions(t *testing.T) {
+	onEach(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+		s := newEnv(t, opt, func(c *service.Config) {
+			limits := &asynq.PartitionConfig{Concurrency: 1, Rate: asynq.RateLimit{Events: 1000, Per: time.Second, Burst: 1000}}
+			c.Queues = map[string]service.QueueConfig{"hooks": {Partitions: limits}, "ordered": {Partitions: &asynq.PartitionConfig{Ordered: true}}}
+		})
+		for _, id := range []string{"a1", "a2", "b1"} {
+			r := s.call("POST", "/v1/tasks", `{"type":"t","queue":"hooks","id":"`+id+`","partition_key":"customer `+id[:1]+`"}`).want(201)
+			if got := r.str("task", "partition_key"); got != "customer "+id[:1] {
+				t.Errorf("partition %q: %s", got, r.body)
+			}
+		}
+		leases, ids := s.take("hooks", 10, "50s")
+		if slices.Sort(ids); !slices.Equal(ids, []string{"a1", "b1"}) {
+			t.Fatalf("took %v", ids)
+		}
+		if r := s.call("GET", "/v1/queues/hooks/tasks/a2", "").want(200); r.get("task", "held") != true || r.str("task", "state") != "scheduled" {
+			t.Errorf("the task that waits: %s", r.body)
+		}
+		q := s.call("GET", "/v1/queues/hooks", "").want(200)
+		if q.get("queue", "held") != 1.0 || q.get("queue", "scheduled") != 0.0 || q.get("queue", "partitions", "max_run") != 1.0 || q.str("queue", "partitions", "per") != "1s" {
+			t.Errorf("the queue: %s", q.body)
+		}
+		for _, l := range leases {
+			s.call("POST", "/v1/leases/"+l+"/done", "").want(200)
+		}
+		r := s.call("POST", "/v1/take", `{"queues":["hooks"],"n":10,"wait":"50s"}`).want(200)
+		if r.str("tasks", 0, "id") != "a2" || r.str("tasks", 0, "partition_key") != "customer a" {
+			t.Errorf("took %s", r.body)
+		}
+
+		// In order, the next task of a partition waits for the retry of the first one.
+		for _, id := range []string{"c1", "c2", "d1"} {
+			s.call("POST", "/v1/tasks", `{"type":"t","queue":"ordered","id":"`+id+`","partition_key":"`+id[:1]+`"}`).want(201)
+		}
+		var first string
+		for n := 0; n < 2; {
+			leases, ids := s.take("ordered", 10, "50s")
+			for i, id := range ids {
+				if n++; id == "c1" {
+					first = leases[i]
+				}
+			}
+		}
+		s.call("POST", "/v1/leases/"+first+"/fail", `{"error":"x","retry_in":"1h"}`).want(200)
+		if _, ids := s.take("ordered", 10, "60ms"); len(ids) != 0 {
+			t.Errorf("took %v before the retry of c1", ids)
+		}
+		for _, key := range []string{`" "`, `""`, `"a\u0000b"`, `"` + strings.Repeat("x", 257) + `"`} {
+			s.call("POST", "/v1/tasks", `{"type":"t","partition_key":`+key+`}`).problem(400, "invalid-request")
 		}
 	})
 }

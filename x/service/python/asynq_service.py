@@ -181,14 +181,15 @@ def _durations(fields):
 
 def new_task(type, payload=None, *, id=None, queue=None, headers=None, max_retry=None, timeout=None, deadline=None, unique_for=None,
              process_at=None, process_in=None, retention=None, group=None, idempotency_key=None, idempotency_ttl=None,
-             unique_key=None, on_duplicate=None, debounce=None, throttle=None, expires_in=None):
+             unique_key=None, on_duplicate=None, debounce=None, throttle=None, expires_in=None, partition_key=None):
     """Returns a task for Client.enqueue_batch.
 
     payload is a value for json.dumps, Text or bytes. The default ID is random. All tasks with the same
     idempotency_key and queue are one task, for idempotency_ttl (24h by default); once it has ended, its
     state is "gone". unique_key replaces type and payload in the lock of unique_for; on_duplicate is
     "reject", "keep", "replace" or "supersede". debounce is {"key": ..., "quiet": ..., "max_wait": ...}
-    and throttle {"key": ..., "window": ...}.
+    and throttle {"key": ..., "window": ...}. partition_key is the partition of the queue, such as a
+    customer, which has its own share and limits.
     """
     fields = {
         "type": type, "id": id or str(uuid.uuid4()), "queue": queue, "headers": headers, "max_retry": max_retry,
@@ -196,7 +197,7 @@ def new_task(type, payload=None, *, id=None, queue=None, headers=None, max_retry
         "process_in": _duration(process_in), "retention": _duration(retention), "group": group,
         "idempotency_key": idempotency_key, "idempotency_ttl": _duration(idempotency_ttl),
         "unique_key": unique_key, "on_duplicate": on_duplicate, "debounce": _durations(debounce), "throttle": _durations(throttle),
-        "expires_in": _duration(expires_in),
+        "expires_in": _duration(expires_in), "partition_key": partition_key,
     }
     return {**{k: v for k, v in fields.items() if v is not None}, **_data("payload", payload)}
 

@@ -114,6 +114,7 @@ class ClientTest(unittest.TestCase):
         self.assertEqual((debounce[0]["id"], "scheduled"), (debounce[1]["id"], debounce[1]["state"]))
         throttle = [self.client.enqueue(kind, throttle={"key": "t", "window": "1m"}) for _ in range(2)]
         self.assertEqual(throttle[0]["id"], throttle[1]["id"])
+        self.assertEqual(self.client.enqueue(kind, partition_key="customer 7")["partition_key"], "customer 7")
 
     def test_pause(self):
         kind = fresh("py")

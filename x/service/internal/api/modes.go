@@ -7,13 +7,15 @@ import (
 	"github.com/asynq-go/asynq"
 )
 
-// modes are the fields of a new task that depend on earlier requests, and its expiry.
+// modes are the fields of a new task that depend on other tasks, and its expiry.
 type modes struct {
 	UniqueKey   *string   `json:"unique_key"`
 	OnDuplicate *string   `json:"on_duplicate"`
 	Debounce    *debounce `json:"debounce"`
 	Throttle    *throttle `json:"throttle"`
 	ExpiresIn   *Duration `json:"expires_in"`
+
+	PartitionKey *string `json:"partition_key"`
 }
 
 type debounce struct {
@@ -71,6 +73,9 @@ func (m *modes) options(uniqueFor *Duration, add func(field, detail string)) (op
 	}
 	if t := m.Throttle; t != nil {
 		opts = append(opts, asynq.Throttle(key("throttle/key", t.Key), duration("throttle/window", t.Window)))
+	}
+	if m.PartitionKey != nil {
+		opts = append(opts, asynq.PartitionKey(key("partition_key", m.PartitionKey)))
 	}
 	if m.ExpiresIn != nil {
 		opts = append(opts, asynq.ExpiresIn(duration("expires_in", m.ExpiresIn)))

@@ -63,7 +63,7 @@ func (j *JSON) queue(c *Call, q *asynq.QueueInfo) {
 		name  string
 		value int
 	}{
-		{"size", q.Size}, {"pending", q.Pending}, {"active", q.Active}, {"scheduled", q.Scheduled}, {"retry", q.Retry},
+		{"size", q.Size}, {"pending", q.Pending}, {"active", q.Active}, {"scheduled", q.Scheduled}, {"held", q.Held}, {"retry", q.Retry},
 		{"archived", q.Archived}, {"completed", q.Completed}, {"aggregating", q.Aggregating}, {"groups", q.Groups},
 		{"processed_today", q.Processed}, {"failed_today", q.Failed}, {"processed_total", q.ProcessedTotal}, {"failed_total", q.FailedTotal},
 	} {
@@ -75,6 +75,24 @@ func (j *JSON) queue(c *Call, q *asynq.QueueInfo) {
 	if rule.InOrder {
 		rule.MaxRun = 1
 		j.Key("in_order").Bool(true)
+	}
+	if p := rule.Partitions; p != nil {
+		j.Key("partitions").Open('{')
+		if p.Concurrency > 0 {
+			j.Key("max_run").Int(p.Concurrency)
+		}
+		if p.Rate.Events > 0 {
+			j.Key("rate").Int(p.Rate.Events)
+			j.Key("per").String(p.Rate.Per.String())
+			j.Key("burst").Int(max(p.Rate.Burst, 1))
+		}
+		if p.Ordered {
+			j.Key("in_order").Bool(true)
+		}
+		if p.ByType {
+			j.Key("by_type").Bool(true)
+		}
+		j.Close('}')
 	}
 	if rule.MaxRun > 0 {
 		j.Key("max_run").Int(rule.MaxRun)

@@ -22,6 +22,10 @@ type QueueRule struct {
 	// retry. See asynq.QueueConfig.Ordered. It excludes MaxRun > 1.
 	InOrder bool
 
+	// Partitions divides the queue by partition_key, or by type. See asynq.PartitionConfig. It
+	// excludes InOrder.
+	Partitions *asynq.PartitionConfig
+
 	// Weight of the queue when a worker receives from several queues. The default is 1.
 	Weight int
 
@@ -46,6 +50,8 @@ func (q *QueueRule) Check() error {
 		return fmt.Errorf("max_run %d is negative", q.MaxRun)
 	case q.InOrder && q.MaxRun > 1:
 		return fmt.Errorf("in_order and max_run %d contradict each other: remove one", q.MaxRun)
+	case q.InOrder && q.Partitions != nil:
+		return errors.New("in_order orders the whole queue and excludes partitions: set in_order under partitions, or remove one")
 	case q.Weight < 0:
 		return fmt.Errorf("weight %d is negative", q.Weight)
 	case q.MaxRetry != nil && *q.MaxRetry < 0:
@@ -56,6 +62,11 @@ func (q *QueueRule) Check() error {
 		return fmt.Errorf("timeout %v is negative", *q.Timeout)
 	case q.Retention != nil && *q.Retention < 0:
 		return fmt.Errorf("retention %v is negative", *q.Retention)
+	}
+	if q.Partitions != nil {
+		if err := q.Partitions.Validate(); err != nil {
+			return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "asynq: "))
+		}
 	}
 	return CheckArchive(q.Archive)
 }
@@ -75,7 +86,7 @@ func CheckArchive(a asynq.ArchiveConfig) error {
 func (q *QueueRule) Limits(archive asynq.ArchiveConfig) asynq.QueueConfig {
 	archive.MaxTasks = cmp.Or(q.Archive.MaxTasks, archive.MaxTasks)
 	archive.MaxAge = cmp.Or(q.Archive.MaxAge, archive.MaxAge)
-	return asynq.QueueConfig{Concurrency: q.MaxRun, Ordered: q.InOrder, Archive: archive}
+	return asynq.QueueConfig{Concurrency: q.MaxRun, Ordered: q.InOrder, Partitions: q.Partitions, Archive: archive}
 }
 
 func (q *QueueRule) options() []asynq.Option {

@@ -260,6 +260,12 @@ func (j *JSON) Task(t *asynq.TaskInfo, data bool) {
 	if t.Group != "" {
 		j.Key("group").String(t.Group)
 	}
+	if t.PartitionKey != "" {
+		j.Key("partition_key").String(t.PartitionKey)
+	}
+	if t.IsHeld {
+		j.Key("held").Bool(true)
+	}
 	j.time("next_process_at", t.NextProcessAt)
 	j.time("completed_at", t.CompletedAt)
 	if data && len(t.Result) > 0 {

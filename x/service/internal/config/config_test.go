@@ -60,6 +60,9 @@ func TestExample(t *testing.T) {
 	if c.Archive != (asynq.ArchiveConfig{MaxTasks: 10000, MaxAge: 90 * 24 * time.Hour}) {
 		t.Errorf("archive: %+v", c.Archive)
 	}
+	if p := c.Queues["hooks"].Partitions; p == nil || *p != (asynq.PartitionConfig{Concurrency: 3, Rate: asynq.RateLimit{Events: 100, Per: time.Minute, Burst: 10}}) {
+		t.Errorf("partitions: %+v", p)
+	}
 	if !c.Queues["orders"].InOrder || *c.Queues["orders"].MaxRetry != 5 || !c.OnlyQueues {
 		t.Errorf("queues: %+v", c.Queues)
 	}
@@ -259,6 +262,10 @@ func TestErrorsAreReportedOnce(t *testing.T) {
 		"archive: {max_tasks: -1}":                                                    {"3:10: archive: max_tasks -1 is negative"},
 		"archive: {max_age: 0s, max_tasks: 0}":                                        {"3:20: must be greater", "3:35: must be greater"},
 		"queues: {a: {archive: {max_tasks: -1}}}":                                     {`3:13: queue "a": archive: max_tasks -1`},
+		"queues: {a: {partitions: {max_run: 2000}}}":                                  {`3:13: queue "a": partitions: the Concurrency of a partition must be at most 1,000, not 2000`},
+		"queues: {a: {partitions: {burst: 5}}}":                                       {"3:26: per and burst need rate"},
+		"queues: {a: {in_order: true, partitions: {}}}":                               {`3:13: queue "a": in_order orders the whole queue and excludes partitions`},
+		"queues: {a: {partitions: {weight: 0}}}":                                      {"3:35: must be greater than zero"},
 		"hosted: {attempt_log: -1}":                                                   {"3:23: must not be negative"},
 		"hosted: {concurrency: many}":                                                 {`3:23: "many" is not an integer`},
 		"listen: [a]":                                                                 {"3:9: must be a scalar"},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -19,7 +20,8 @@ func (d *decoder) queues(n *yaml.Node) map[string]service.QueueConfig {
 		var q service.QueueConfig
 		d.mapping(n, fields{
 			"max_run": &q.MaxRun, "in_order": &q.InOrder, "weight": bound{&q.Weight}, "max_retry": &q.MaxRetry, "timeout": &q.Timeout, "retention": &q.Retention,
-			"archive": func(n *yaml.Node) { d.archive(n, &q.Archive) },
+			"archive":    func(n *yaml.Node) { d.archive(n, &q.Archive) },
+			"partitions": func(n *yaml.Node) { q.Partitions = d.partitions(n) },
 		})
 		if err := q.Check(); err != nil {
 			d.errorf(n, "queue %q: %v", name, err)
@@ -27,6 +29,26 @@ func (d *decoder) queues(n *yaml.Node) map[string]service.QueueConfig {
 		queues[name] = q
 	})
 	return queues
+}
+
+// partitions reads the limits of partitions. The caller validates them.
+func (d *decoder) partitions(n *yaml.Node) *asynq.PartitionConfig {
+	p := new(asynq.PartitionConfig)
+	var rate asynq.RateLimit
+	nodes := d.mapping(n, fields{
+		"max_run": bound{&p.Concurrency}, "rate": bound{&rate.Events}, "per": bound{&rate.Per}, "burst": bound{&rate.Burst},
+		"in_order": &p.Ordered, "by_type": &p.ByType, "weight": bound{&p.Weight},
+	})
+	switch {
+	case nodes["rate"] != nil:
+		if nodes["per"] == nil {
+			rate.Per = time.Second
+		}
+		p.Rate = rate
+	case nodes["per"] != nil || nodes["burst"] != nil:
+		d.errorf(n, "per and burst need rate, the number of tasks of a partition that start in each period")
+	}
+	return p
 }
 
 // archive reads the limits of archives. The caller validates them.

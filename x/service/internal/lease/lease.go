@@ -208,6 +208,9 @@ func write(j *api.JSON, l *asynq.Lease) {
 	j.Key("type").String(info.Type)
 	j.Data("payload", info.Payload)
 	j.Headers(info.Headers)
+	if info.PartitionKey != "" {
+		j.Key("partition_key").String(info.PartitionKey)
+	}
 	j.Key("attempt").Int(info.Retried + 1)
 	j.Key("max_retry").Int(info.MaxRetry)
 	if deadline := l.Deadline(); !deadline.IsZero() {

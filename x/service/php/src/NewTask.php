@@ -43,6 +43,8 @@ final readonly class NewTask
      * @param ?array{key: string, window: int|float|string} $throttle enqueues at most one task per
      *     key, queue and window
      * @param int|float|string|null $expiresIn no attempt starts later than this
+     * @param ?string $partitionKey partition of the queue, such as a customer, which has its own
+     *     share and limits
      */
     public function __construct(
         public string $type,
@@ -65,6 +67,7 @@ final readonly class NewTask
         public ?array $debounce = null,
         public ?array $throttle = null,
         public int|float|string|null $expiresIn = null,
+        public ?string $partitionKey = null,
     ) {
     }
 
@@ -94,6 +97,7 @@ final readonly class NewTask
             'debounce' => self::durations($this->debounce),
             'throttle' => self::durations($this->throttle),
             'expires_in' => Format::duration($this->expiresIn),
+            'partition_key' => $this->partitionKey,
         ];
         return array_filter($fields, static fn (mixed $f): bool => $f !== null) + Payload::field('payload', $this->payload);
     }

@@ -23,6 +23,9 @@ final readonly class TaskInfo
     public int $retried;
     public ?string $lastError;
     public ?string $group;
+    public ?string $partitionKey;
+    /** whether its partition holds it back; its state is then "scheduled" */
+    public bool $held;
     public ?\DateTimeImmutable $lastFailedAt;
     public ?\DateTimeImmutable $deadline;
     public ?\DateTimeImmutable $nextProcessAt;
@@ -46,6 +49,8 @@ final readonly class TaskInfo
         $this->retried = $from->retried;
         $this->lastError = $from->last_error ?? null;
         $this->group = $from->group ?? null;
+        $this->partitionKey = $from->partition_key ?? null;
+        $this->held = $from->held ?? false;
         $this->lastFailedAt = Format::parse($from->last_failed_at ?? null);
         $this->deadline = Format::parse($from->deadline ?? null);
         $this->nextProcessAt = Format::parse($from->next_process_at ?? null);

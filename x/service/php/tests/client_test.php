@@ -81,6 +81,8 @@ return [
         same([$debounce()->id, 'scheduled'], [$debounce()->id, $debounce()->state]);
         $throttle = static fn () => client()->enqueue(new NewTask($type, throttle: ['key' => 't', 'window' => '1m']));
         same($throttle()->id, $throttle()->id);
+        $task = client()->enqueue(new NewTask($type, partitionKey: 'customer 7'));
+        same(['customer 7', false], [$task->partitionKey, $task->held]);
     },
 
     'changes' => static function (): void {
