@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -338,7 +337,7 @@ func TestPartitions(t *testing.T) {
 		if slices.Sort(ids); !slices.Equal(ids, []string{"a1", "b1"}) {
 			t.Fatalf("took %v", ids)
 		}
-		if r := s.call("GET", "/v1/queues/hooks/tasks/a2", "").want(200); r.get("task", "held") != true || r.str("task", "state") != "scheduled" {
+		if r := s.call("GET", "/v1/queues/hooks/tasks/a2", "").want(200); r.str("task", "state") != "held" || r.get("task", "next_process_at") != nil {
 			t.Errorf("the task that waits: %s", r.body)
 		}
 		q := s.call("GET", "/v1/queues/hooks", "").want(200)
@@ -371,7 +370,14 @@ func TestPartitions(t *testing.T) {
 			t.Errorf("took %v before the retry of c1", ids)
 		}
 		for _, key := range []string{`" "`, `""`, `"a\u0000b"`, `"` + strings.Repeat("x", 257) + `"`} {
-			s.call("POST", "/v1/tasks", `{"type":"t","partition_key":`+key+`}`).problem(400, "invalid-request")
+			r := s.call("POST", "/v1/tasks", `{"type":"t","partition_key":`+key+`}`).problem(400, "invalid-request")
+			if r.str("errors", 0, "pointer") != "/partition_key" || !strings.Contains(r.str("errors", 0, "detail"), "partition key") {
+				t.Errorf("partition_key %s: %s", key, r.body)
+			}
+			r = s.call("POST", "/v1/tasks/batch", `{"tasks":[{"type":"t","id":"b`+fmt.Sprint(len(key))+`","partition_key":"k"},{"type":"t","partition_key":`+key+`}]}`).want(200)
+			if r.str("results", 0, "task", "partition_key") != "k" || r.str("results", 1, "problem", "errors", 0, "pointer") != "/tasks/1/partition_key" {
+				t.Errorf("batch with partition_key %s: %s", key, r.body)
+			}
 		}
 	})
 }

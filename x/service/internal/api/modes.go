@@ -75,7 +75,11 @@ func (m *modes) options(uniqueFor *Duration, add func(field, detail string)) (op
 		opts = append(opts, asynq.Throttle(key("throttle/key", t.Key), duration("throttle/window", t.Window)))
 	}
 	if m.PartitionKey != nil {
-		opts = append(opts, asynq.PartitionKey(key("partition_key", m.PartitionKey)))
+		opt := asynq.PartitionKey(*m.PartitionKey)
+		if err := asynq.NewTask("any", nil, opt).Validate(); err != nil {
+			add("partition_key", strings.TrimPrefix(err.Error(), "asynq: "))
+		}
+		opts = append(opts, opt)
 	}
 	if m.ExpiresIn != nil {
 		opts = append(opts, asynq.ExpiresIn(duration("expires_in", m.ExpiresIn)))

@@ -238,9 +238,12 @@ func (j *JSON) Task(t *asynq.TaskInfo, data bool) {
 	j.Key("id").String(t.ID)
 	j.Key("queue").String(t.Queue)
 	j.Key("type").String(t.Type)
-	if t.State == 0 {
+	switch {
+	case t.State == 0:
 		j.Key("state").String("gone")
-	} else {
+	case t.IsHeld:
+		j.Key("state").String("held")
+	default:
 		j.Key("state").String(t.State.String())
 	}
 	if data {
@@ -263,10 +266,9 @@ func (j *JSON) Task(t *asynq.TaskInfo, data bool) {
 	if t.PartitionKey != "" {
 		j.Key("partition_key").String(t.PartitionKey)
 	}
-	if t.IsHeld {
-		j.Key("held").Bool(true)
+	if !t.IsHeld { // its time is not when it runs
+		j.time("next_process_at", t.NextProcessAt)
 	}
-	j.time("next_process_at", t.NextProcessAt)
 	j.time("completed_at", t.CompletedAt)
 	if data && len(t.Result) > 0 {
 		j.Data("result", t.Result)

@@ -10,7 +10,7 @@ final readonly class TaskInfo
     public string $id;
     public string $queue;
     public string $type;
-    /** One of pending, active, scheduled, retry, archived, completed and aggregating. */
+    /** One of pending, active, scheduled, held, retry, archived, completed and aggregating. */
     public string $state;
     /** Decoded JSON with arrays for objects; a Payload if it is not JSON; null if there is none. */
     public mixed $payload;
@@ -24,8 +24,6 @@ final readonly class TaskInfo
     public ?string $lastError;
     public ?string $group;
     public ?string $partitionKey;
-    /** whether its partition holds it back; its state is then "scheduled" */
-    public bool $held;
     public ?\DateTimeImmutable $lastFailedAt;
     public ?\DateTimeImmutable $deadline;
     public ?\DateTimeImmutable $nextProcessAt;
@@ -50,7 +48,6 @@ final readonly class TaskInfo
         $this->lastError = $from->last_error ?? null;
         $this->group = $from->group ?? null;
         $this->partitionKey = $from->partition_key ?? null;
-        $this->held = $from->held ?? false;
         $this->lastFailedAt = Format::parse($from->last_failed_at ?? null);
         $this->deadline = Format::parse($from->deadline ?? null);
         $this->nextProcessAt = Format::parse($from->next_process_at ?? null);

@@ -82,7 +82,7 @@ return [
         $throttle = static fn () => client()->enqueue(new NewTask($type, throttle: ['key' => 't', 'window' => '1m']));
         same($throttle()->id, $throttle()->id);
         $task = client()->enqueue(new NewTask($type, partitionKey: 'customer 7'));
-        same(['customer 7', false], [$task->partitionKey, $task->held]);
+        same('customer 7', $task->partitionKey);
     },
 
     'changes' => static function (): void {
