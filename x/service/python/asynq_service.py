@@ -343,16 +343,20 @@ class Client:
         return f"{self._queue(queue)}/tasks/{urllib.parse.quote(id, safe='')}"
 
     def _repeat(self, method, path, body=None, wait=0.0):
-        end, pause = time.monotonic() + self._retry_for, 0.1
+        end, pause, retried = time.monotonic() + self._retry_for, 0.1, False
         while True:
             try:
                 return self._once(method, path, body, wait)
+            except NotFound:
+                if method != "DELETE" or not retried:
+                    raise
+                return None  # an earlier attempt has deleted it
             except (ConnectionFailed, Unavailable) as e:
                 sleep = _pause(pause, e)
                 if time.monotonic() + sleep > end:
                     raise
                 time.sleep(sleep)
-                pause *= 2
+                pause, retried = pause * 2, True
 
     def _once(self, method, path, body=None, wait=0.0):
         data = None if body is None else _encode(body)

@@ -134,6 +134,17 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(asynq.NotFound):
             self.client.stats(kind)
 
+    def test_lost_response_to_delete(self):
+        for n in range(14):  # the proxy drops one response of seven requests: in one of the rounds, that of a deletion
+            kind = self.client.enqueue(fresh("py"), id="x")["queue"]
+            if n < 7:
+                self.client.delete(kind, "x")
+            else:
+                self.client.delete_queue(kind, force=True)
+        with self.assertRaises(asynq.NotFound):
+            for _ in range(3):  # the proxy does not drop two of them
+                self.client.delete_queue(fresh("py"))
+
     def test_rejected_requests(self):
         with self.assertRaises(asynq.AccessDenied):
             client("ASYNQ_READ_TOKEN").enqueue("x")

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Asynq;
 
 use Asynq\Exception\ConnectionException;
+use Asynq\Exception\NotFound;
 use Asynq\Exception\ProblemException;
 use Asynq\Exception\Unavailable;
 
@@ -36,7 +37,8 @@ final class Http
     }
 
     /**
-     * Sends a request and retries it until there is a response, at most retryFor seconds.
+     * Sends a request and retries it until there is a response, at most retryFor seconds. If the
+     * retry of a deletion finds nothing, an earlier attempt has deleted it.
      *
      * @param ?array<string, mixed> $body
      */
@@ -46,6 +48,11 @@ final class Http
         for ($pause = self::FIRST_PAUSE;; $pause *= 2) {
             try {
                 return $this->once($method, $path, $body, $wait);
+            } catch (NotFound $e) {
+                if ($method !== 'DELETE' || $pause === self::FIRST_PAUSE) {
+                    throw $e;
+                }
+                return null;
             } catch (ConnectionException | Unavailable $e) {
                 $sleep = self::pause($pause, $e);
                 if (microtime(true) + $sleep > $end) {
@@ -83,6 +90,7 @@ final class Http
             CURLOPT_HTTPHEADER => $headers,
             CURLOPT_TIMEOUT_MS => (int) (1000 * ($this->timeout + $wait)),
             CURLOPT_NOPROGRESS => $stop === null,
+            CURLOPT_FRESH_CONNECT => $method === 'DELETE', // libcurl repeats requests on reused connections unnoticed
         ]);
         curl_setopt($curl, $body === null ? CURLOPT_HTTPGET : CURLOPT_POST, true);
         if ($body !== null) {
