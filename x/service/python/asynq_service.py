@@ -402,13 +402,15 @@ class Client:
 class Task:
     """A leased task, as passed to handlers.
 
-    attempt is 1 for the first one. deadline is in seconds since 1970, or None.
+    attempt is 1 for the first one. deadline is in seconds since 1970, or None. partition_key is None if
+    the task has none.
     """
 
     def __init__(self, of, client=None):
         self._client, self._reported = client, None
         self.lease, self.queue, self.id, self.type = of["lease"], of["queue"], of["id"], of["type"]
         self.payload, self.headers = _value(of, "payload"), of.get("headers", {})
+        self.partition_key = of.get("partition_key")
         self.attempt, self.max_retry = of["attempt"], of["max_retry"]
         self.deadline = _parse_time(of["deadline"]) if "deadline" in of else None
         self.lease_expires_at = _parse_time(of["lease_expires_at"])

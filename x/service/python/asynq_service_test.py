@@ -115,6 +115,9 @@ class ClientTest(unittest.TestCase):
         throttle = [self.client.enqueue(kind, throttle={"key": "t", "window": "1m"}) for _ in range(2)]
         self.assertEqual(throttle[0]["id"], throttle[1]["id"])
         self.assertEqual(self.client.enqueue(kind, partition_key="customer 7")["partition_key"], "customer 7")
+        self.assertEqual(self.client.stats(kind)["held"], 0)
+        with self.assertRaises(asynq.InvalidRequest):
+            self.client.enqueue(kind, partition_key=" ")
 
     def test_pause(self):
         kind = fresh("py")
@@ -173,6 +176,14 @@ class WorkerTest(unittest.TestCase):
         self.assertEqual(c.wait(kind, "2")["result"], {"twice": 4})
         self.assertEqual([c.get(kind, n)["state"] for n in ("1", "later", "never", "plain")], ["completed", "retry", "archived", "retry"])
         self.assertEqual([c.get(kind, n)["last_error"] for n in ("later", "plain")], ["busy", "KeyError: 'x'"])
+
+    def test_partition_key(self):
+        kind = fresh("py")
+        c = client()
+        c.enqueue_batch([asynq.new_task(kind, id="a", partition_key="customer 7", retention="1h"), asynq.new_task(kind, id="b", retention="1h")])
+        work({kind: lambda task: [task.partition_key]}, 2)
+        self.assertEqual([c.get(kind, id)["result"] for id in ("a", "b")], [["customer 7"], [None]])
+        self.assertEqual(c.get(kind, "a")["partition_key"], "customer 7")
 
     def test_leases_are_extended(self):
         kind = fresh("py")

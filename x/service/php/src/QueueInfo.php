@@ -14,6 +14,8 @@ final readonly class QueueInfo
     public int $pending;
     public int $active;
     public int $scheduled;
+    /** Tasks that their partitions hold back. */
+    public int $held;
     public int $retry;
     public int $archived;
     public int $completed;
@@ -32,7 +34,7 @@ final readonly class QueueInfo
         $this->name = $from->name;
         $this->paused = $from->paused;
         $this->size = $from->size;
-        foreach (['pending', 'active', 'scheduled', 'retry', 'archived', 'completed', 'aggregating'] as $state) {
+        foreach (['pending', 'active', 'scheduled', 'held', 'retry', 'archived', 'completed', 'aggregating'] as $state) {
             $this->{$state} = $from->{$state} ?? 0;
         }
         $this->processedToday = $from->processed_today ?? 0;

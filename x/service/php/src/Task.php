@@ -13,6 +13,7 @@ final class Task
     public readonly string $type;
     /** @var array<string, string> */
     public readonly array $headers;
+    public readonly ?string $partitionKey;
     /** 1 for the first attempt. */
     public readonly int $attempt;
     public readonly int $maxRetry;
@@ -32,6 +33,7 @@ final class Task
         $this->id = $from->id;
         $this->type = $from->type;
         $this->headers = (array) ($from->headers ?? []);
+        $this->partitionKey = $from->partition_key ?? null;
         $this->attempt = $from->attempt;
         $this->maxRetry = $from->max_retry;
         $this->deadline = Format::parse($from->deadline ?? null);

@@ -83,6 +83,8 @@ return [
         same($throttle()->id, $throttle()->id);
         $task = client()->enqueue(new NewTask($type, partitionKey: 'customer 7'));
         same('customer 7', $task->partitionKey);
+        same(0, client()->stats($type)->held);
+        throws(Exception\InvalidRequest::class, static fn () => client()->enqueue(new NewTask($type, partitionKey: ' ')));
     },
 
     'changes' => static function (): void {

@@ -21,6 +21,14 @@ return [
         }
     },
 
+    'partition keys' => static function (): void {
+        $type = fresh('partitions');
+        client()->enqueueBatch([new NewTask($type, id: 'a', retention: '1h', partitionKey: 'customer 7'), new NewTask($type, id: 'b', retention: '1h')]);
+        work([$type => static fn (Task $task): ?string => $task->partitionKey], 2);
+        same(['customer 7', null], [client()->get($type, 'a')->result, client()->get($type, 'b')->result]);
+        same('customer 7', client()->get($type, 'a')->partitionKey);
+    },
+
     'progress' => static function (): void {
         $type = fresh('progress');
         client()->enqueue(new NewTask($type, id: 'x', retention: '1h'));
