@@ -149,6 +149,9 @@ func newPartitionInfo(queue string, p *inspect.Partition) *PartitionInfo {
 	}
 	if info.IsBlocked {
 		info.CheckAt = p.CheckAt
+		if !p.CheckAt.IsZero() && p.CheckAt.Before(p.Now) {
+			info.CheckAt = p.Now // a change of the settings makes servers check them now
+		}
 	}
 	return info
 }
