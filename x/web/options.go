@@ -54,6 +54,7 @@ const (
 	QueuePause     = access.QueuePause
 	QueueResume    = access.QueueResume
 	QueueDelete    = access.QueueDelete
+	PartitionSet   = access.PartitionSet
 	ScheduleRun    = access.ScheduleRun
 	SchedulePause  = access.SchedulePause
 	ScheduleResume = access.ScheduleResume

@@ -29,6 +29,7 @@ const (
 	QueuePause     Verb = "queue.pause"
 	QueueResume    Verb = "queue.resume"
 	QueueDelete    Verb = "queue.delete"
+	PartitionSet   Verb = "partition.set" // also pause and resume
 	ScheduleRun    Verb = "schedule.run"
 	SchedulePause  Verb = "schedule.pause"
 	ScheduleResume Verb = "schedule.resume"
@@ -50,11 +51,12 @@ type Action struct {
 	Verb   Verb
 	Queue  string // empty: none, or all queues
 	Group  string
-	TaskID string // empty: none, or several
-	Entry  string // ID of a scheduler entry
-	Cause  string // ID of a cause of x/health
-	Server string // ID of a server
-	State  string // of the tasks of a bulk change
-	Filter string // of the tasks of a bulk change; empty for selected tasks
-	Count  int    // number of tasks if known in advance; of ServerConcurrency: the concurrency
+	Part   *string // key of a partition; nil: none, or all
+	TaskID string  // empty: none, or several
+	Entry  string  // ID of a scheduler entry
+	Cause  string  // ID of a cause of x/health
+	Server string  // ID of a server
+	State  string  // of the tasks of a bulk change
+	Filter string  // of the tasks of a bulk change; empty for selected tasks
+	Count  int     // number of tasks if known in advance; of ServerConcurrency: the concurrency
 }

@@ -23,6 +23,7 @@ type Event struct {
 	Action  string    `json:"action" doc:"A permission such as queue.pause, login, or logout."`
 	Queue   string    `json:"queue,omitempty"`
 	Group   string    `json:"group,omitempty"`
+	Part    *string   `json:"partition,omitempty" doc:"The key of a partition."`
 	Task    string    `json:"task,omitempty"`
 	Entry   string    `json:"entry,omitempty"`
 	Server  string    `json:"server,omitempty" doc:"The ID of a server."`
@@ -106,9 +107,13 @@ func (g *Guard) who(r *http.Request) []any {
 func (g *Guard) event(r *http.Request, a Action) Event {
 	q := of(r.Context())
 	short := func(s string) string { return strings.ToValidUTF8(clip(s, maxLogged), "�") }
+	var part *string
+	if a.Part != nil {
+		part = new(short(*a.Part))
+	}
 	return Event{
 		At: time.Now(), User: short(q.user.Name), Role: q.user.Role.String(), Via: q.via, Remote: q.remote, Request: q.id, Action: string(a.Verb),
-		Queue: short(a.Queue), Group: short(a.Group), Task: short(a.TaskID), Entry: short(a.Entry), Server: short(a.Server),
+		Queue: short(a.Queue), Group: short(a.Group), Part: part, Task: short(a.TaskID), Entry: short(a.Entry), Server: short(a.Server),
 		Cause: short(a.Cause), State: short(a.State), Filter: short(a.Filter),
 	}
 }
@@ -121,6 +126,9 @@ func describe(a Action) (args []any) {
 		if kv[1] != "" {
 			args = append(args, kv[0], clip(kv[1], maxLogged))
 		}
+	}
+	if a.Part != nil {
+		args = append(args, "partition", clip(*a.Part, maxLogged))
 	}
 	return args
 }

@@ -17,6 +17,7 @@ var verbRoles = map[Verb]Role{
 	TaskEnqueue:    Operator,
 	QueuePause:     Operator,
 	QueueResume:    Operator,
+	PartitionSet:   Operator,
 	ScheduleRun:    Operator,
 	SchedulePause:  Operator,
 	ScheduleResume: Operator,

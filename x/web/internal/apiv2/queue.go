@@ -20,6 +20,7 @@ type Queue struct {
 	Tasks                   Counts     `json:"tasks" doc:"The number of tasks by state."`
 	ArchiveMaxTasks         int        `json:"archive_max_tasks" doc:"The maximum number of archived tasks; older ones are deleted."`
 	ArchiveMaxAgeSeconds    float64    `json:"archive_max_age_seconds" doc:"The time after which archived tasks are deleted."`
+	Held                    int        `json:"held" doc:"The number of tasks that their partitions hold back. They are not among the scheduled ones."`
 	Groups                  int        `json:"groups"`
 	MemoryBytes             int64      `json:"memory_bytes" doc:"An estimate. 0: unknown."`
 	LatencySeconds          float64    `json:"latency_seconds" doc:"The age of the oldest pending task."`
@@ -66,7 +67,7 @@ func newQueue(name string, info *asynq.QueueInfo, err error) *Queue {
 		q.Error = show.RedisError(err)
 	}
 	if info != nil {
-		q.Paused, q.Size, q.Groups, q.MemoryBytes = info.Paused, info.Size, info.Groups, info.MemoryUsage
+		q.Paused, q.Size, q.Held, q.Groups, q.MemoryBytes = info.Paused, info.Size, info.Held, info.Groups, info.MemoryUsage
 		q.Tasks = Counts{
 			info.Scheduled, info.Aggregating, info.Pending, info.Active, info.Retry, info.Archived, info.Completed,
 		}

@@ -18,6 +18,7 @@ var (
 	groupParam  = param{name: "group", kind: "string", doc: "Only the aggregating tasks of this group."}
 	cursorParam = param{name: "cursor", kind: "string", doc: "The `next` field of the previous page."}
 	limitParam  = param{name: "limit", kind: "integer", min: 1, max: 500, def: 50, doc: "The maximum number of items to return."}
+	keyParam    = param{name: "key", kind: "string", doc: "The key of the partition. Empty or absent: the tasks without a partition key."}
 	scanParam   = param{name: "max_scan", kind: "integer", min: 1, max: 100_000, def: 10_000, doc: "The maximum number of tasks to scan."}
 	asParam     = param{name: "payload", kind: "string", enum: []string{asFits, asBase64, asNone}, def: asFits, doc: "The encoding of payloads and results: chosen by content, always base64, or omitted."}
 )
@@ -59,6 +60,27 @@ func (a *api) table() []*route {
 		{method: "GET", path: "/queues/{queue}/groups", id: "listGroups", tag: "Queues", doc: "Lists the groups of a queue, by name.",
 			params: []param{limitParam, {name: "offset", kind: "integer", max: 1 << 30, def: 0, doc: "The number of groups to skip."}},
 			out:    &GroupList{}, handle: (*call).listGroups, problems: []int{404, 503}},
+
+		{method: "GET", path: "/queues/{queue}/partitions", id: "listPartitions", tag: "Queues", doc: "Lists the partitions of a queue that have held or active tasks.",
+			params: []param{
+				{name: "sort", kind: "string", enum: []string{"held", "active", "latency", "key"}, def: "held", doc: "The order: most tasks or longest latency first, or by key."},
+				{name: "prefix", kind: "string", doc: "Only partitions whose keys begin with this text."},
+				limitParam, {name: "offset", kind: "integer", max: 1 << 30, def: 0, doc: "The number of partitions to skip."},
+			},
+			out: &PartitionList{}, handle: (*call).listPartitions, problems: []int{404, 503}},
+		{method: "GET", path: "/queues/{queue}/partition", id: "getPartition", tag: "Queues", doc: "Returns the state of a partition, whether it has tasks or not.",
+			params: []param{keyParam}, out: &Partition{}, handle: (*call).getPartition, problems: []int{404, 422, 503}},
+		{method: "PUT", path: "/queues/{queue}/partition", id: "setPartition", tag: "Queues", doc: "Replaces the settings of a partition. They take effect within a second. Whether it is paused does not change.",
+			params: []param{keyParam}, body: &PartitionSettings{}, example: json.RawMessage(`{"concurrency":3,"rate":{"events":100,"per_seconds":60,"burst":10},"weight":2}`),
+			out: &Partition{}, handle: (*call).setPartition, problems: []int{404, 422, 503}},
+		{method: "POST", path: "/queues/{queue}/partition/pause", id: "pausePartition", tag: "Queues", doc: "Stops servers from starting tasks of a partition. Running tasks continue.",
+			params: []param{keyParam}, out: &Partition{}, handle: (*call).pausePartition, problems: []int{404, 422, 503}},
+		{method: "POST", path: "/queues/{queue}/partition/resume", id: "resumePartition", tag: "Queues", doc: "Resumes a partition.",
+			params: []param{keyParam}, out: &Partition{}, handle: (*call).resumePartition, problems: []int{404, 422, 503}},
+		{method: "POST", path: "/queues/{queue}/partition/cancel", id: "cancelPartition", tag: "Queues", doc: "Requests the cancellation of the active tasks of a partition.",
+			params: []param{keyParam}, out: &PartitionChange{}, handle: (*call).cancelPartition, problems: []int{404, 422, 503}},
+		{method: "DELETE", path: "/queues/{queue}/partition/tasks", id: "deletePartitionTasks", tag: "Queues", doc: "Deletes the tasks with a partition key that wait, and cancels the active ones, which are then deleted. Archived and completed tasks remain. It reads all waiting tasks of the queue.",
+			params: []param{keyParam}, out: &PartitionChange{}, handle: (*call).deletePartitionTasks, problems: []int{404, 422, 503}},
 
 		{method: "GET", path: "/tasks", id: "searchTasks", tag: "Tasks", doc: "Searches all queues and states. Each call scans at most max_scan tasks. Follow next until it is null.",
 			params: everywhere, out: &TaskList{}, handle: (*call).listTasks, problems: []int{503}},

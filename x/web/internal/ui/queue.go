@@ -19,6 +19,8 @@ type queueBody struct {
 	Span     spanChoice
 	Days     []*asynq.DailyStats
 	MostADay int
+
+	Partitioned bool // it has partitions with tasks
 }
 
 // queue is the page of one queue.
@@ -70,6 +72,10 @@ func (u *UI) fillQueue(r *http.Request, body *queueBody) error {
 		{Name: "Failed", Value: show.PerSecond(rate.Failed), Unit: "/s", Note: show.Number(int64(info.Failed)) + " today, " + show.Percent(float64(info.Failed), float64(info.Processed)), Spark: spark("failed", lines.Values["failed"])},
 		{Name: "Latency", Value: show.Duration(info.Latency), Note: "age of the oldest pending task", Spark: spark("latency", lines.Values["latency"])},
 		{Name: "Memory", Value: show.Bytes(info.MemoryUsage), Note: "estimated from a sample"},
+	}
+	for _, err := range inspector.Partitions(r.Context(), body.Row.Name) {
+		body.Partitioned = err == nil // the first one is enough
+		break
 	}
 	body.Span = u.spanOf(r, recordedSpans)
 	body.Charts, err = u.charts(r.Context(), body.Row.Name, &body.Span)
