@@ -44,7 +44,7 @@ type Request struct {
 
 // Enqueue enqueues a task with the options of the client. Its queue has the name of the task.
 func (c *Client) Enqueue(ctx context.Context, r Request) (*asynq.TaskInfo, error) {
-	s, err := newSettings(r.Name, c.opts)
+	s, err := newSettings(r.Name, nil, c.opts)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/asynq-go/asynq"
@@ -18,7 +19,7 @@ type Definition[P any] struct {
 // Define defines a task. If the definition is invalid, Start, Enqueue and the other functions that
 // use it return ErrDefinition.
 func Define[P any](name string, opts ...Option) *Definition[P] {
-	s, err := newSettings(name, opts)
+	s, err := newSettings(name, reflect.TypeFor[P](), opts)
 	return &Definition[P]{settings: s, err: err}
 }
 

@@ -21,6 +21,10 @@ func TestInvalidDefinitions(t *testing.T) {
 		"not begin with }":        Define[int]("}"),
 		"queue must not be blank": Define[int]("t", Queue("")),
 		"contradict":              Define[int]("t", InOrder(), MaxRun(2)),
+		"exclude each other":      Define[int]("t", InOrder(), Partitions(asynq.PartitionConfig{})),
+		"at most 1,000, not 1001": Define[int]("t", Partitions(asynq.PartitionConfig{Concurrency: 1001})),
+		"PartitionBy takes string, but the parameters are int": Define[int]("t", PartitionBy(func(string) string { return "" })),
+		"PartitionBy is nil":      Define[int]("t", PartitionBy[int](nil)),
 		"Codec is nil":            Define[int]("t", WithCodec(nil)),
 		"option is nil":           Define[int]("t", nil, With(nil)),
 		"use tasks.Queue":         Define[int]("t", With(asynq.Queue("q"))),
@@ -54,6 +58,8 @@ func TestInvalidTables(t *testing.T) {
 		`"e" has no handler`:      {Define[int]("e").Handle(nil)},
 		`"x" and "y" share`:       {row("x", MaxRun(1)), row("y", Queue("x"))},
 		`share queue "x"`:         {row("x", MaxRun(1)), row("y", Queue("x"), InOrder())},
+		`"p" and "q" share`:       {row("p", Partitions(asynq.PartitionConfig{})), row("q", Queue("p"))},
+		`"r" and "s" share`:       {row("r", Partitions(asynq.PartitionConfig{})), row("s", Queue("r"), Partitions(asynq.PartitionConfig{ByType: true}))},
 		`"v" and "w" share`:       {row("v"), row("w", Queue("v"), Weight(2))},
 		`invalid definition of "`: {a, row("")},
 	} {
@@ -75,6 +81,8 @@ func TestPlan(t *testing.T) {
 		row("ordered", InOrder(), MaxRun(1), RetryDelay(func(n int, _ error) time.Duration { return time.Duration(n) })),
 		row("two", shop),
 		row("alike", shop, Queue("two")),
+		row("hooks", Partitions(asynq.PartitionConfig{Concurrency: 3}), MaxRun(9)),
+		row("calls", Partitions(asynq.PartitionConfig{Concurrency: 3}), MaxRun(9), Queue("hooks")),
 	}.plan(&cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +100,11 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s has weight %d and limits %+v, want %+v", queue, cfg.Queues[queue], cfg.QueueConfigs[queue], want)
 		}
 	}
-	if len(cfg.Queues) != 4 {
+	hooks := cfg.QueueConfigs["hooks"]
+	if hooks.Concurrency != 9 || hooks.Partitions == nil || *hooks.Partitions != (asynq.PartitionConfig{Concurrency: 3}) {
+		t.Errorf("limits of hooks: %+v", hooks)
+	}
+	if len(cfg.Queues) != 5 {
 		t.Errorf("queues %v", cfg.Queues)
 	}
 	if d := cfg.RetryDelayFunc(7, nil, asynq.NewTask("ordered", nil)); d != 7 {
@@ -123,5 +135,49 @@ func TestNewTask(t *testing.T) {
 	}
 	if _, err := Define[any]("x").NewTask(func() {}); err == nil || !strings.Contains(err.Error(), `parameters of "x"`) {
 		t.Errorf("invalid JSON: %v", err)
+	}
+}
+
+func TestPartitionBy(t *testing.T) {
+	t.Parallel()
+	key := func(d *Definition[string], params string, opts ...asynq.Option) (keys []string, err error) {
+		task, err := d.NewTask(params, opts...)
+		if err != nil {
+			return nil, err
+		}
+		for _, opt := range task.Options() {
+			if opt.Type() == asynq.PartitionKeyOpt {
+				keys = append(keys, opt.Value().(string))
+			}
+		}
+		return keys, task.Validate()
+	}
+	d := Define[string]("t", PartitionBy(func(p string) string { return strings.TrimPrefix(p, "none") }))
+	for params, want := range map[string][]string{"a": {"a"}, "none": nil} {
+		if got, err := key(d, params); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q has the keys %q, %v; want %q", params, got, err, want)
+		}
+	}
+	if got, err := key(d, "a", asynq.PartitionKey("b")); err != nil || got[len(got)-1] != "b" {
+		t.Errorf("the option of the task does not come last: %q, %v", got, err)
+	}
+	if _, err := key(d, " "); err == nil || !strings.Contains(err.Error(), "partition key must not be blank") {
+		t.Errorf("blank key: %v", err)
+	}
+	s, err := newSettings("t", nil, []Option{PartitionBy(func(int) string { return "" })}) // as Client.Enqueue does
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.newTask("text", nil); err == nil || !strings.Contains(err.Error(), "are string, but PartitionBy takes int") {
+		t.Errorf("parameters of another type: %v", err)
+	}
+	null := Define[any]("t", PartitionBy(func(p any) string {
+		if p == nil {
+			return "nil"
+		}
+		return "other"
+	}))
+	if task, err := null.NewTask(nil); err != nil || !slices.ContainsFunc(task.Options(), func(o asynq.Option) bool { return o.Value() == "nil" }) {
+		t.Errorf("nil parameters: %v", err)
 	}
 }

@@ -32,6 +32,18 @@ var Deliver = tasks.Define[string]("partner:deliver",
 	tasks.RetryDelay(func(n int, _ error) time.Duration { return min(time.Second<<min(n, 6), time.Minute) }),
 )
 
+// Hook is an event for a customer.
+type Hook struct {
+	Customer string `json:"customer"`
+	Event    string `json:"event"`
+}
+
+// Notify delivers hooks, at most three of a customer at once.
+var Notify = tasks.Define[Hook]("hook:deliver",
+	tasks.PartitionBy(func(h Hook) string { return h.Customer }),
+	tasks.Partitions(asynq.PartitionConfig{Concurrency: 3}),
+)
+
 // Shrink returns the path of the smaller image.
 var Shrink = tasks.DefineResult[string, string]("image:shrink", tasks.Retention(10*time.Minute))
 

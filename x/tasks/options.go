@@ -3,6 +3,7 @@ package tasks
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,6 +21,8 @@ type settings struct {
 	ownQueue   *string // instead of the name
 	maxRun     int     // 0 means no limit
 	inOrder    bool
+	partitions *asynq.PartitionConfig // nil: the queue has none
+	key        *partitionKey          // nil: tasks have no key
 	weight     int
 	codec      Codec
 	retryDelay func(n int, err error) time.Duration
@@ -27,8 +30,15 @@ type settings struct {
 	errs       []error
 }
 
-// newSettings applies options to the settings of a task. The error wraps ErrDefinition.
-func newSettings(name string, opts []Option) (*settings, error) {
+// partitionKey returns the partition keys of tasks.
+type partitionKey struct {
+	params reflect.Type // of the parameters that of accepts
+	of     func(params any) (key string, ok bool)
+}
+
+// newSettings applies options to the settings of a task. params is the type of its parameters, nil
+// if unknown. The error wraps ErrDefinition.
+func newSettings(name string, params reflect.Type, opts []Option) (*settings, error) {
 	s := &settings{name: name, weight: 1, codec: JSON}
 	for _, opt := range opts {
 		if opt == nil {
@@ -50,6 +60,17 @@ func newSettings(name string, opts []Option) (*settings, error) {
 	}
 	if s.inOrder && s.maxRun > 1 {
 		s.wrong("InOrder and MaxRun(%d) contradict each other: remove one", s.maxRun)
+	}
+	if s.inOrder && s.partitions != nil {
+		s.wrong("InOrder and Partitions exclude each other: remove InOrder, or set Ordered in Partitions")
+	}
+	if s.partitions != nil {
+		if err := s.partitions.Validate(); err != nil {
+			s.errs = append(s.errs, err)
+		}
+	}
+	if s.key != nil && params != nil && s.key.params != params {
+		s.wrong("PartitionBy takes %v, but the parameters are %v", s.key.params, params)
 	}
 	if s.codec == nil {
 		s.wrong("the Codec is nil")
@@ -76,7 +97,16 @@ func (s *settings) limits() asynq.QueueConfig {
 	if s.inOrder {
 		return asynq.QueueConfig{Ordered: true}
 	}
-	return asynq.QueueConfig{Concurrency: s.maxRun}
+	return asynq.QueueConfig{Concurrency: s.maxRun, Partitions: s.partitions}
+}
+
+// sameLimits reports whether two tasks agree on the limits of their queue.
+func (s *settings) sameLimits(other *settings) bool {
+	a, b := s.limits(), other.limits()
+	if a.Partitions != nil && b.Partitions != nil && *a.Partitions == *b.Partitions {
+		a.Partitions = b.Partitions
+	}
+	return a == b
 }
 
 // newTask returns a task. The options of the task take precedence, but must not set the queue.
@@ -90,7 +120,17 @@ func (s *settings) newTask(params any, opts []asynq.Option) (*asynq.Task, error)
 	if err != nil {
 		return nil, fmt.Errorf("tasks: parameters of %q: %w", s.name, err)
 	}
-	all := append(append([]asynq.Option{}, s.task...), opts...)
+	all := append([]asynq.Option{}, s.task...)
+	if s.key != nil {
+		key, ok := s.key.of(params)
+		if !ok {
+			return nil, fmt.Errorf("tasks: parameters of %q are %T, but PartitionBy takes %v", s.name, params, s.key.params)
+		}
+		if key != "" {
+			all = append(all, asynq.PartitionKey(key))
+		}
+	}
+	all = append(all, opts...)
 	return asynq.NewTask(s.name, payload, append(all, asynq.Queue(s.queue()))...), nil
 }
 
@@ -110,7 +150,7 @@ func Options(opts ...Option) Option {
 func QueuePrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
 // Queue sets the queue; the default is the name of the task. Tasks with the same queue share its
-// order. MaxRun and InOrder apply to the queue and must be the same for all of them.
+// order. MaxRun, InOrder and Partitions apply to the queue and must be the same for all of them.
 func Queue(name string) Option { return func(s *settings) { s.ownQueue = &name } }
 
 // MaxRun sets the maximum number of active tasks, across all workers. By default, and for values
@@ -124,6 +164,39 @@ func MaxRun(n int) Option { return func(s *settings) { s.maxRun = max(n, 0) } }
 // and blocks them for as long as RetryDelay and MaxRetry permit. See asynq.QueueConfig.Ordered for
 // details.
 func InOrder() Option { return func(s *settings) { s.inOrder = true } }
+
+// Partitions divides the queue by the partition keys of the tasks, see PartitionBy, or by their
+// names with PartitionConfig.ByType. The partitions share the queue fairly, and c limits each of
+// them. It excludes InOrder: set Ordered in c. See asynq.PartitionConfig for the limits.
+func Partitions(c asynq.PartitionConfig) Option {
+	return func(s *settings) {
+		own := c
+		s.partitions = &own
+	}
+}
+
+// PartitionBy sets the partition key of each task to what key returns for its parameters, such as
+// the ID of a customer; a task for which it returns "" has none. P is the type of the parameters of
+// the Definition. The option asynq.PartitionKey of a single task takes precedence. Without
+// Partitions, keys have no effect.
+//
+// Enqueue and NewTask return an error if params are not of type P; they and the Client reject the
+// keys that asynq.PartitionKey rejects.
+func PartitionBy[P any](key func(params P) string) Option {
+	return func(s *settings) {
+		if key == nil {
+			s.wrong("the function of PartitionBy is nil")
+			return
+		}
+		s.key = &partitionKey{params: reflect.TypeFor[P](), of: func(params any) (string, bool) {
+			p, ok := params.(P)
+			if !ok && (params != nil || reflect.TypeFor[P]().Kind() != reflect.Interface) {
+				return "", false
+			}
+			return key(p), true // a nil interface value is a P, too
+		}}
+	}
+}
 
 // Weight sets the share of the task in a busy worker, relative to the other tasks. The default is
 // 1.

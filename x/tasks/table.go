@@ -20,7 +20,7 @@ type Row struct {
 // Handle returns a row of a Table for a task without a Definition: the handler decodes the payload
 // itself.
 func Handle(name string, handler asynq.Handler, opts ...Option) Row {
-	s, err := newSettings(name, opts)
+	s, err := newSettings(name, nil, opts)
 	return Row{settings: s, handler: handler, err: err}
 }
 
@@ -65,8 +65,8 @@ func (t Table) plan(cfg *asynq.Config) (handlers, error) {
 		}
 		all[s.name] = row.handler
 		queue := s.queue()
-		if other := byQueue[queue]; other != nil && (other.limits() != s.limits() || other.weight != s.weight) {
-			wrong("%w: %q and %q share queue %q but differ in MaxRun, InOrder or Weight", ErrDefinition, other.name, s.name, queue)
+		if other := byQueue[queue]; other != nil && (!other.sameLimits(s) || other.weight != s.weight) {
+			wrong("%w: %q and %q share queue %q but differ in MaxRun, InOrder, Partitions or Weight", ErrDefinition, other.name, s.name, queue)
 		}
 		byQueue[queue] = s
 		cfg.Queues[queue] = s.weight

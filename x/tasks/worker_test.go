@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -309,5 +310,48 @@ func TestShutdown(t *testing.T) {
 	}
 	if _, err := tasks.Start(nil, s.broker.RedisConnOpt(), table); err == nil { //nolint:staticcheck // tests a nil context
 		t.Error("nil context accepted")
+	}
+}
+
+// Partitions of a definition limit its workers, and tasks have the key of their parameters.
+func TestPartitions(t *testing.T) {
+	s := newEnv(t)
+	started, proceed := make(chan int, 4), make(chan struct{})
+	hook := tasks.Define[params]("hook", tasks.Partitions(asynq.PartitionConfig{Ordered: true}),
+		tasks.PartitionBy(func(p params) string { return p.Text }))
+	for n := range 3 {
+		info := got[*asynq.TaskInfo](s)(hook.Enqueue(s.ctx, s.client, params{User: n, Text: "a"}))
+		if info.PartitionKey != "a" {
+			t.Errorf("partition %q", info.PartitionKey)
+		}
+	}
+	got[*asynq.TaskInfo](s)(hook.Enqueue(s.ctx, s.client, params{User: 9, Text: "b"}))
+	s.start(tasks.Table{hook.Handle(func(_ context.Context, p params) error {
+		started <- p.User
+		<-proceed
+		return nil
+	})}, tasks.Concurrency(4))
+	var order []int
+	next := func() {
+		t.Helper()
+		select {
+		case n := <-started:
+			order = append(order, n)
+		case <-s.ctx.Done():
+			t.Fatalf("only %v started", order)
+		}
+	}
+	next()
+	next() // the first of a, and that of b
+	for partition, err := range s.broker.Inspector().Partitions(s.ctx, "hook") {
+		if err != nil || partition.Active != 1 {
+			t.Errorf("partition %+v, %v: want one active task", partition, err)
+		}
+	}
+	close(proceed)
+	next()
+	next()
+	if order = slices.DeleteFunc(order, func(n int) bool { return n == 9 }); !slices.Equal(order, []int{0, 1, 2}) {
+		t.Errorf("the tasks of a started in the order %v", order)
 	}
 }
