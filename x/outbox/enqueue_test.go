@@ -74,7 +74,15 @@ func TestTaskOfRow(t *testing.T) {
 		"reject":   {task: asynq.NewTask("t", []byte("r")), opts: []asynq.Option{asynq.Unique(time.Hour), asynq.OnDuplicate(asynq.Reject)}},
 		"expires":  {task: asynq.NewTask("t", nil), opts: []asynq.Option{asynq.ExpiresIn(time.Hour), asynq.ProcessAt(at.Add(-30 * time.Minute))}},
 		"group":    {task: asynq.NewTask("t", nil), opts: []asynq.Option{asynq.Group("g")}},
-		"key":      {task: asynq.NewTask("t", nil), opts: []asynq.Option{asynq.IdempotencyKey("k", time.Hour)}},
+		"partition": {
+			task: asynq.NewTask("t", nil, asynq.PartitionKey("of the task")),
+			opts: []asynq.Option{asynq.PartitionKey("Kunde 7; a=b%3B\"'?$1🙂")},
+		},
+		"partition with headers": {
+			task: asynq.NewTaskWithHeaders("t", nil, map[string]string{"k": "v"}),
+			opts: []asynq.Option{asynq.PartitionKey("customer"), asynq.ExpiresIn(time.Hour)},
+		},
+		"key": {task: asynq.NewTask("t", nil), opts: []asynq.Option{asynq.IdempotencyKey("k", time.Hour)}},
 	}
 	each(t, func(t *testing.T, e *env) {
 		other := e.redis
@@ -202,6 +210,7 @@ func TestInvalidTasksAreErrorsOfEnqueue(t *testing.T) {
 		"queue":          {asynq.NewTask("t", nil), asynq.Queue(""), "queue"},
 		"timeout":        {asynq.NewTask("t", nil), asynq.Timeout(-1), "must not be negative"},
 		"time":           {asynq.NewTask("t", nil), asynq.ProcessAt(time.Date(12_000, 1, 1, 0, 0, 0, 0, time.UTC)), "cannot be stored as text"},
+		"partition":      {asynq.NewTask("t", nil), asynq.PartitionKey(" "), "partition key must not be blank"},
 		"debounce":       {asynq.NewTask("t", nil), asynq.Debounce("k", time.Second, 0), "exclude"},
 		"throttle":       {asynq.NewTask("t", nil), asynq.Throttle("k", time.Second), "exclude"},
 		"policy":         {asynq.NewTask("t", nil, asynq.Unique(time.Hour)), asynq.OnDuplicate(asynq.Replace), "exclude"},
