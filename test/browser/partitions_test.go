@@ -36,7 +36,8 @@ func TestPartitions(t *testing.T) {
 	await(t, began, "a task of the other partition")
 
 	b := open(t, s.url)
-	b.visit("/queue?queue=hooks")
+	b.visit("/queues")
+	b.click("main tbody th a", "hooks")
 	b.says("4 tasks wait for their partitions.")
 	b.click("main a", "Partitions")
 	b.says("2 partitions with 4 held tasks and 2 active", "at its limit")
