@@ -139,11 +139,17 @@ func (b *Broker) nearest(want Task, others []*asynq.TaskInfo) string {
 
 // headline describes a task in one line.
 func headline(info *asynq.TaskInfo, now time.Time) string {
-	line := fmt.Sprintf("%s %s in queue %q: %v", info.Type, info.ID, info.Queue, info.State)
-	switch info.State {
-	case asynq.TaskStateScheduled, asynq.TaskStateRetry:
+	line := fmt.Sprintf("%s %s in queue %q: ", info.Type, info.ID, info.Queue)
+	if info.IsHeld {
+		line += "held by its partition"
+	} else {
+		line += info.State.String()
+	}
+	switch {
+	case info.IsHeld:
+	case info.State == asynq.TaskStateScheduled, info.State == asynq.TaskStateRetry:
 		line += fmt.Sprintf(", due in %v", info.NextProcessAt.Sub(now))
-	case asynq.TaskStateAggregating:
+	case info.State == asynq.TaskStateAggregating:
 		line += fmt.Sprintf(" in group %q", info.Group)
 	}
 	if info.LastErr != "" {

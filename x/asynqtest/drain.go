@@ -27,6 +27,8 @@ import (
 //   - Retries of failed tasks: at once, after all other pending tasks, regardless of
 //     RetryDelayFunc, until the task is archived. With LeaveRetries, they wait for their time as in
 //     production. In both cases, RetryAfter and Snooze are honored: such tasks wait for Advance.
+//   - Held tasks, if Configure sets Partitions for their queue: those that no limit of their
+//     partition holds. A rate allows further tasks after Advance.
 //   - Groups, only with Aggregate.
 //
 // MaxAttempts stops tasks that enqueue or fail endlessly: Drain then ends the test. It also does so
@@ -321,7 +323,7 @@ func (d *drain) settled(o *Outcome) {
 			return
 		}
 		o.Info, o.State = info, info.State
-		if info.State == asynq.TaskStatePending || info.State == asynq.TaskStateActive {
+		if info.State == asynq.TaskStatePending || info.State == asynq.TaskStateActive || info.IsHeld {
 			o.State = asynq.TaskStateRetry // and may already have its next attempt
 		}
 		return

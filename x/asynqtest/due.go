@@ -1,6 +1,8 @@
 package asynqtest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,17 +43,75 @@ func (d *drain) anything(queues []string, is func(*asynq.QueueInfo) bool) bool {
 func (d *drain) due(q *asynq.QueueInfo) bool {
 	return q.Pending > 0 || q.Active > 0 ||
 		q.Scheduled > 0 && d.firstDue(q.Queue, d.b.inspector.ListScheduledTasks) ||
-		q.Retry > 0 && d.firstDue(q.Queue, d.b.inspector.ListRetryTasks)
+		q.Retry > 0 && d.firstDue(q.Queue, d.b.inspector.ListRetryTasks) ||
+		q.Held > 0 && d.partitionDue(q)
 }
 
-// firstDue reports whether the first task of a list is due.
-func (d *drain) firstDue(queue string, list listing) bool {
-	tasks, err := list(queue, asynq.PageSize(1))
+// partitionDue reports whether a partition has held tasks that a server would run now. Nothing is
+// active: an active task of a partition is one whose place the server has not released yet, or that
+// keeps it for its retry.
+func (d *drain) partitionDue(q *asynq.QueueInfo) bool {
+	d.t.Helper()
+	cfg := d.cfg.QueueConfigs[q.Queue].Partitions
+	if cfg == nil {
+		return false // a server without partitions runs them after a day
+	}
+	var retries map[string]bool
+	if cfg.Ordered && q.Retry > 0 {
+		retries = d.retries(q.Queue, cfg.ByType)
+	}
+	for p, err := range d.b.inspector.Partitions(context.Background(), q.Queue) {
+		switch {
+		case errors.Is(err, asynq.ErrQueueNotFound):
+			return false // it was deleted in the meantime
+		case err != nil:
+			d.t.Fatalf("asynqtest: read partitions of queue %q: %v", q.Queue, err)
+		case p.Held > 0 && !p.Settings.Paused && !retries[p.Key] && (!p.IsBlocked || p.Active > 0 || !p.CheckAt.After(d.b.Now())):
+			return true
+		}
+	}
+	return false
+}
+
+// retries returns the partitions with tasks that wait for their retry.
+func (d *drain) retries(queue string, byType bool) map[string]bool {
+	d.t.Helper()
+	tasks, err := everyPage(d.b.inspector.ListRetryTasks, queue)
 	if err != nil {
 		d.t.Fatalf("asynqtest: read queue %q: %v", queue, err)
 	}
-	return len(tasks) > 0 && !tasks[0].NextProcessAt.After(d.b.Now())
+	keys := make(map[string]bool)
+	for _, info := range tasks {
+		if byType {
+			keys[info.Type] = true
+		} else {
+			keys[info.PartitionKey] = true
+		}
+	}
+	return keys
 }
+
+// firstDue reports whether the first task of a list that is not held is due.
+func (d *drain) firstDue(queue string, list listing) bool {
+	d.t.Helper()
+	for page := 1; ; page++ {
+		tasks, err := list(queue, asynq.Page(page), asynq.PageSize(firstSize))
+		if err != nil {
+			d.t.Fatalf("asynqtest: read queue %q: %v", queue, err)
+		}
+		for _, info := range tasks {
+			if !info.IsHeld {
+				return !info.NextProcessAt.After(d.b.Now())
+			}
+		}
+		if len(tasks) < firstSize {
+			return false
+		}
+	}
+}
+
+// firstSize is the number of tasks that firstDue reads at once.
+const firstSize = 10
 
 // grouped reports whether the queue has tasks that wait for aggregation.
 func grouped(q *asynq.QueueInfo) bool { return q.Aggregating > 0 }

@@ -34,6 +34,13 @@ type Task struct {
 	// Group is the group of the task.
 	Group string
 
+	// PartitionKey is the partition key of the task.
+	PartitionKey string
+
+	// Held matches only tasks that wait because of their partition. Their State is
+	// TaskStateScheduled.
+	Held bool
+
 	// ProcessAt is the time for which the task must be scheduled, give or take Within.
 	ProcessAt time.Time
 
@@ -69,6 +76,8 @@ func (want Task) String() string {
 	add(want.ID != "", "ID", "%q", want.ID)
 	add(want.State != 0, "State", "%v", want.State)
 	add(want.Group != "", "Group", "%q", want.Group)
+	add(want.PartitionKey != "", "PartitionKey", "%q", want.PartitionKey)
+	add(want.Held, "Held", "%v", want.Held)
 	add(!want.ProcessAt.IsZero(), "ProcessAt", "%s", spellTime(want.ProcessAt))
 	add(want.ProcessIn != 0, "ProcessIn", "%v", want.ProcessIn)
 	for _, o := range want.options() {
@@ -119,6 +128,12 @@ func (want Task) differences(got *asynq.TaskInfo, now time.Time) (all difference
 	if want.Group != "" {
 		all.compare("Group", want.Group, got.Group)
 	}
+	if want.PartitionKey != "" {
+		all.compare("PartitionKey", want.PartitionKey, got.PartitionKey)
+	}
+	if want.Held {
+		all.compare("Held", true, got.IsHeld)
+	}
 	within := want.Within
 	if within <= 0 {
 		within = defaultWithin
@@ -159,6 +174,10 @@ func (all *differences) header(got *asynq.TaskInfo, key, value string) {
 
 // due compares the time at which a task is due.
 func (all *differences) due(field string, want time.Time, got *asynq.TaskInfo, within time.Duration) {
+	if got.IsHeld {
+		all.add(field, "want %s, but the task is not scheduled: it is held by its partition", spellTime(want))
+		return
+	}
 	if got.State != asynq.TaskStateScheduled && got.State != asynq.TaskStateRetry {
 		all.add(field, "want %s, but the task is not scheduled: it is %v", spellTime(want), got.State)
 		return
@@ -184,6 +203,8 @@ func (all *differences) option(o asynq.Option, got *asynq.TaskInfo, now time.Tim
 		all.compare(name, v, got.ID)
 	case asynq.GroupOpt:
 		all.compare(name, v, got.Group)
+	case asynq.PartitionKeyOpt:
+		all.compare(name, v, got.PartitionKey)
 	case asynq.TimeoutOpt:
 		all.compare(name, ceilDuration(v.(time.Duration)), got.Timeout)
 	case asynq.RetentionOpt:
