@@ -457,3 +457,24 @@ hosted:
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestPartitions(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]asynq.PartitionConfig{
+		"{}":                               {},
+		"{max_run: 3, weight: 2.5}":        {Concurrency: 3, Weight: 2.5},
+		"{in_order: true}":                 {Ordered: true},
+		"{by_type: true, rate: 5}":         {ByType: true, Rate: asynq.RateLimit{Events: 5, Per: time.Second}},
+		"{rate: 5, per: 1500ms, burst: 4}": {Rate: asynq.RateLimit{Events: 5, Per: 1500 * time.Millisecond, Burst: 4}},
+	} {
+		f, err := load(write(t, minimal+"queues: {a: {partitions: "+text+"}, b: {}}\n"), env)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		queues := f.Service().Queues
+		if p := queues["a"].Partitions; p == nil || *p != want || queues["b"].Partitions != nil {
+			t.Errorf("%s: got %+v, want %+v", text, p, want)
+		}
+	}
+}
