@@ -38,6 +38,12 @@ type CollectorOptions struct {
 	// default is 0: the metric is left out.
 	ErrorKinds int
 
+	// Partitions is the number of partitions, of all queues together, with series of
+	// asynq_partition_tasks and asynq_partition_wait_seconds of their own: those with the most held
+	// and active tasks. All others of a queue share the partition "other". A scrape reads up to
+	// 20,000 partitions of each queue, 200 in a call. The default is 0: the metrics are left out.
+	Partitions int
+
 	// Health enables asynq_health_causes, with these thresholds. If nil, the metric is left out.
 	Health *health.Settings
 
@@ -59,6 +65,8 @@ type Collector struct {
 	log       *slog.Logger
 	stats     *statsReader  // nil without statistics
 	health    *healthReader // nil without causes
+
+	partitions *partitionReader // nil without partitions
 
 	mu     sync.Mutex
 	failed map[string]time.Time // queue → time of its last failed scrape
@@ -85,6 +93,9 @@ func NewCollector(inspector *asynq.Inspector, opts CollectorOptions) *Collector 
 	}
 	if opts.TaskTypes > 0 || opts.ErrorKinds > 0 {
 		c.stats = newStatsReader(opts.TaskTypes, opts.ErrorKinds)
+	}
+	if opts.Partitions > 0 {
+		c.partitions = &partitionReader{opts.Partitions}
 	}
 	if opts.Health != nil {
 		c.health = newHealthReader(*opts.Health)
@@ -121,6 +132,12 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		wg.Go(func() {
 			began := time.Now()
 			c.part(ch, "statistics", began, c.stats.collect(ctx, c.inspector, ch))
+		})
+	}
+	if c.partitions != nil {
+		wg.Go(func() {
+			began := time.Now()
+			c.part(ch, "partitions", began, c.partitions.collect(ctx, c.inspector, ch))
 		})
 	}
 	if c.health != nil {
@@ -217,9 +234,13 @@ func (c *Collector) collectQueue(ch chan<- prometheus.Metric, queue string, info
 		"archived": info.Archived, "completed": info.Completed,
 	}
 	for state, n := range states {
-		ch <- gauge(tasksEnqueued, float64(n), queue, state)
 		ch <- gauge(queueTasks, float64(n), queue, state)
+		if state == "scheduled" {
+			n += info.Held // as the reference counts
+		}
+		ch <- gauge(tasksEnqueued, float64(n), queue, state)
 	}
+	ch <- gauge(queueTasks, float64(info.Held), queue, "held")
 	ch <- gauge(queueTasks, float64(info.Aggregating), queue, "aggregating")
 }
 

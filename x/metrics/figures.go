@@ -52,7 +52,7 @@ var queueFigures = []figure{
 // The other metrics of the collector.
 var (
 	tasksEnqueued = queueDesc("tasks_enqueued_total", "Tasks in the queue, by state. A gauge, in spite of its name; see asynq_queue_tasks.", "state")
-	queueTasks    = queueDesc("queue_tasks", "Tasks in the queue, by state, including aggregating tasks.", "state")
+	queueTasks    = queueDesc("queue_tasks", "Tasks in the queue, by state, including aggregating and held tasks.", "state")
 
 	queueServers    = queueDesc("queue_servers", "Servers that process the queue.")
 	queueSlotsBusy  = queueDesc("queue_slots_busy", "Active tasks of the queue, as reported by servers.")
@@ -75,5 +75,5 @@ var (
 var otherDescs = []*prometheus.Desc{
 	tasksEnqueued, queueTasks, queueServers, queueSlotsBusy, queueLongestRun, serverCount, slotCount, slotsBusy, schedulerEntries, schedulerLag,
 	queueSuccess, queueDuration, queueLastError, partSuccess, partDuration, partLastError,
-	statsAttempts, statsDuration, statsWaiting, statsErrors, healthCauses,
+	statsAttempts, statsDuration, statsWaiting, statsErrors, healthCauses, queuePartitions, partitionTasks, partitionWait,
 }

@@ -60,8 +60,8 @@ servers and Redis. docs/ALERTS.md describes them.`,
 			if collect.MemorySamples = samples; samples == 0 {
 				collect.MemorySamples = -1 // 0 selects the default of the collector
 			}
-			if collect.TaskTypes < 0 || collect.ErrorKinds < 0 {
-				return usage("--task-types and --error-kinds must not be negative")
+			if collect.TaskTypes < 0 || collect.ErrorKinds < 0 || collect.Partitions < 0 {
+				return usage("--task-types, --error-kinds and --partitions must not be negative")
 			}
 			if collect.Timeout <= 0 {
 				return usage("--scrape-timeout must be greater than 0")
@@ -113,6 +113,7 @@ servers and Redis. docs/ALERTS.md describes them.`,
 	f.IntVar(&samples, "memory-samples", 3, "number of tasks per state sampled to estimate the memory of a queue, at most 100; 0 omits the metric")
 	f.IntVar(&collect.TaskTypes, "task-types", 0, "number of task types with metrics of their attempts from the statistics in Redis, for fleets whose workers are not scraped; 0 omits these metrics")
 	f.IntVar(&collect.ErrorKinds, "error-kinds", 0, "number of kinds of errors with a metric from the statistics in Redis; 0 omits it")
+	f.IntVar(&collect.Partitions, "partitions", 0, "number of partitions with metrics of their held and active tasks; 0 omits these metrics")
 	f.BoolVar(&health, "health", false, "serve asynq_health_causes, the number of problems by kind and severity")
 	thresholds.add(f, "health-settings")
 	alerts.add(f)
