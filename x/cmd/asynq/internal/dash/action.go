@@ -34,6 +34,7 @@ const (
 	refServer
 	refLink // evidence of a cause
 	refType // a task type in a history
+	refPartition
 )
 
 // ref identifies the item of a row.
@@ -200,6 +201,8 @@ func (m *model) action(key string, r *ref) (*action, error) {
 		if key == "d" {
 			return m.deleteQueue(queue), nil
 		}
+	case refPartition:
+		return m.actionPartition(key, r), nil
 	case refEntry:
 		return m.actionEntry(key, r), nil
 	case refTask:

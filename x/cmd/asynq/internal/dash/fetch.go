@@ -49,6 +49,8 @@ type body struct {
 	events  []*asynq.SchedulerEnqueueEvent
 	errors  *errorGroups
 	history *recorded
+
+	partitions []*asynq.PartitionInfo
 }
 
 // kept is data that is not fetched in each poll.
@@ -150,6 +152,8 @@ func (f fetcher) body(q query, b *base, known *kept) (body, error) {
 			known.errors = found
 		}
 		return body{errors: known.errors}, nil
+	case viewPartitions:
+		return f.partitions(q)
 	case viewHistory:
 		if known.history == nil || known.history.query != q || time.Since(known.history.at) > historyInterval {
 			found, err := f.history(q)

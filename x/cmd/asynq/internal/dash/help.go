@@ -17,7 +17,7 @@ type hint struct{ key, does string }
 func (m *model) hints() []hint {
 	p := m.page()
 	var all []hint
-	if p.view == viewTask || p.view == viewEntry || p.view == viewError || p.view == viewCause || p.view == viewHistory {
+	if p.view == viewTask || p.view == viewEntry || p.view == viewError || p.view == viewCause || p.view == viewHistory || p.view == viewPartitions {
 		all = append(all, hint{"esc", "back"})
 	}
 	if r, ok := m.selected(); ok && opens[r.ref.kind] != "" {
@@ -143,7 +143,7 @@ func (m *model) helpBox() []string {
 		{":", "go to queue, page, ID"},
 		{"y Y", "copy ID, payload"},
 		{"v", "JSON, text or hex"},
-		{"H w", "history, its range"},
+		{"H P", "history, partitions"},
 		{"ctrl+r", "refresh now"},
 		{"q", "quit"},
 	}

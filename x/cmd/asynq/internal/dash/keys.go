@@ -59,6 +59,8 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		m.reverse()
 	case "!":
 		m.seeErrors()
+	case "P":
+		m.openPartitions()
 	case "H":
 		m.openHistory()
 	case "w":

@@ -61,6 +61,8 @@ func (m *model) listing() listing {
 		l = m.showCause()
 	case viewHistory:
 		l = m.showHistory()
+	case viewPartitions:
+		l = m.listPartitions()
 	}
 	if p.sortBy != "" {
 		l.sort(p.sortBy, p.falling)

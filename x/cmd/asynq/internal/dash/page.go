@@ -19,6 +19,7 @@ const (
 	viewError
 	viewCause
 	viewHistory
+	viewPartitions
 )
 
 var tabNames = [tabs]string{"Queues", "Tasks", "Groups", "Servers", "Schedulers", "Errors"}

@@ -212,6 +212,10 @@ var screens = map[string]func(m *model) *model{
 		}
 		return m
 	},
+	"partitions": func(m *model) *model {
+		p := page{view: viewPartitions, queue: "critical", sortBy: "HELD", falling: true}
+		return m.on(p, body{partitions: stagePartitions()})
+	},
 	"stats":      func(m *model) *model { return stageHistory(m, nil) },
 	"stats-type": func(m *model) *model { return stageHistory(m, new("email:send")) },
 	"stats-empty": func(m *model) *model {
@@ -283,6 +287,15 @@ func stageHealth() *health.Report {
 		Muted: []health.Cause{{
 			ID: "paused:reports", Kind: "paused", Severity: health.Warning, Title: "Queue \"reports\" is paused", Hint: "Resume it.", Mute: &health.Mute{Until: noon.Add(30 * time.Minute), By: "ann"},
 		}},
+	}
+}
+
+func stagePartitions() []*asynq.PartitionInfo {
+	return []*asynq.PartitionInfo{
+		{Queue: "critical", Active: 1},
+		{Queue: "critical", Key: "acme", Held: 1204, Active: 3, Latency: 41 * time.Second, IsBlocked: true, Settings: asynq.PartitionSettings{Weight: 2, Rate: asynq.RateLimit{Events: 100, Per: time.Minute}}},
+		{Queue: "critical", Key: "initech\x1b[2J", Held: 7, Latency: 2 * time.Minute, IsBlocked: true, Settings: asynq.PartitionSettings{Paused: true, Concurrency: 5}},
+		{Queue: "critical", Key: "umbrella", Held: 2, Active: 1, Latency: 900 * time.Millisecond},
 	}
 }
 

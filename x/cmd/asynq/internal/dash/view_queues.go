@@ -62,7 +62,26 @@ func (m *model) listQueues() listing {
 		}
 		l.rows = append(l.rows, r)
 	}
+	m.addHeld(&l)
 	return l
+}
+
+// heldColumn is the position of the column of held tasks, after that of scheduled ones.
+const heldColumn = 5
+
+// addHeld adds a column of held tasks if a queue has any.
+func (m *model) addHeld(l *listing) {
+	if !slices.ContainsFunc(m.snap.queues, func(q queueRow) bool { return q.info != nil && q.info.Held > 0 }) {
+		return
+	}
+	l.cols = slices.Insert(l.cols, heldColumn, column{title: "HELD", right: true, rank: 3})
+	for n, q := range m.snap.queues {
+		held := toned("?", dimTone)
+		if q.info != nil {
+			held = count0(q.info.Held, waitTone)
+		}
+		l.rows[n].cells = slices.Insert(l.rows[n].cells, heldColumn, held)
+	}
 }
 
 // sharedErrors counts the queues per error, for errors of more than one queue, and the queues that

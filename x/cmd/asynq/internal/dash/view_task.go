@@ -170,6 +170,9 @@ func (m *model) taskDetails(t *asynq.TaskInfo) []detail {
 	if t.Group != "" {
 		add("Group", cleanLine(t.Group))
 	}
+	if t.PartitionKey != "" {
+		add("Partition", cleanLine(t.PartitionKey))
+	}
 	if w, ok := m.workers()[t.Queue+"\x00"+t.ID]; ok && t.State == asynq.TaskStateActive {
 		add("Running for", ago(w.Started, now)+" on "+cleanLine(w.server))
 		if !w.Deadline.IsZero() && w.Deadline.Year() < 2100 {
@@ -179,10 +182,12 @@ func (m *model) taskDetails(t *asynq.TaskInfo) []detail {
 	if t.IsOrphaned {
 		all = append(all, detail{"Orphaned", toned("its lease has expired; a server will recover it soon", badTone)})
 	}
-	switch t.State {
-	case asynq.TaskStateScheduled, asynq.TaskStateRetry:
+	switch {
+	case t.IsHeld:
+		all = append(all, detail{"Held", toned("it waits for its partition", waitTone)})
+	case t.State == asynq.TaskStateScheduled || t.State == asynq.TaskStateRetry:
 		add("Next attempt", m.moment(t.NextProcessAt))
-	case asynq.TaskStateCompleted:
+	case t.State == asynq.TaskStateCompleted:
 		add("Completed", m.moment(t.CompletedAt))
 		add("Retention", span(t.Retention))
 	}
