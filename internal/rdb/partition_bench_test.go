@@ -108,10 +108,17 @@ func BenchmarkPartitions(b *testing.B) {
 	}
 }
 
-// BenchmarkSortInbox measures the CPU time of Redis for a task of a long inbox.
+// BenchmarkSortInbox measures the CPU time and the memory of Redis for a task of a long inbox, and
+// the CPU time of a fetch of 100 tasks after that. With keys=N, each task has its own partition:
+//
+//	go test -run '^$' -bench SortInbox/keys=N -benchtime 1000000x ./internal/rdb
 func BenchmarkSortInbox(b *testing.B) {
-	for _, keys := range []int{1, 10000} {
-		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
+	for _, name := range []string{"1", "10000", "N"} {
+		b.Run("keys="+name, func(b *testing.B) {
+			keys, err := strconv.Atoi(name)
+			if err != nil {
+				keys = b.N
+			}
 			server := redistest.StartServer(b)
 			client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 			b.Cleanup(func() { _ = client.Close() })
@@ -130,19 +137,45 @@ func BenchmarkSortInbox(b *testing.B) {
 				broker.Enqueue(ctx, tasks...)
 			}
 			client.ConfigResetStat(ctx)
-			before := redisCPU(b, client)
-			for trip, more := 0, true; more; trip++ {
-				f := &rdb.Fetch{Queue: "q", Token: strconv.Itoa(trip), Lease: time.Hour, Partitions: &rdb.Partitions{}}
+			before, memory := redisCPU(b, client), usedMemory(b, client)
+			fetch := func(trip, n int) *rdb.Fetch {
+				f := &rdb.Fetch{Queue: "q", N: n, Token: strconv.Itoa(trip), Lease: time.Hour, Partitions: &rdb.Partitions{}}
 				broker.RoundTrip(ctx, &rdb.RoundTrip{Fetch: []*rdb.Fetch{f}})
 				if f.Err != nil || f.Code != script.CodeOK {
 					b.Fatalf("code %d, error %v", f.Code, f.Err)
 				}
-				more = f.More
+				return f
 			}
+			trip := 0
+			for more := true; more; trip++ {
+				more = fetch(trip, 0).More && client.LLen(ctx, "asynq:{q}:pending").Val() > 0
+			}
+			b.ReportMetric((redisCPU(b, client)-before)/float64(b.N)*1e6, "redis-µs/task")
+			b.ReportMetric((usedMemory(b, client)-memory)/float64(b.N), "B/task")
+			const fetches = 20
+			before = redisCPU(b, client)
+			for range fetches {
+				trip++
+				fetch(trip, 100)
+			}
+			b.ReportMetric((redisCPU(b, client)-before)/fetches*1e6, "redis-µs/fetch")
 			if testing.Verbose() {
 				b.Log(client.Info(ctx, "commandstats").Val())
 			}
-			b.ReportMetric((redisCPU(b, client)-before)/float64(b.N)*1e6, "redis-µs/task")
 		})
 	}
+}
+
+// usedMemory returns the memory that Redis has allocated.
+func usedMemory(b *testing.B, client *redis.Client) float64 {
+	b.Helper()
+	info, err := client.InfoMap(context.Background(), "memory").Result()
+	if err != nil {
+		b.Fatal(err)
+	}
+	n, err := strconv.ParseFloat(info["Memory"]["used_memory"], 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
 }
