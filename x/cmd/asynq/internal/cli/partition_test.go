@@ -81,6 +81,13 @@ func TestPartition(t *testing.T) {
 	if info, err := w.inspector.GetTaskInfo("other", "x"); err != nil || info.PartitionKey != "c" {
 		t.Errorf("%+v, %v", info, err)
 	}
+	w.in = `{"type":"x","id":"y","partition_key":"d"}` + "\n" + `{"type":"x","partition_key":""}`
+	if r := w.run("task", "enqueue", "-q", "other", "--batch", "-"); !strings.Contains(r.out, "partition key must not be blank") {
+		t.Errorf("a batch: %+v", r)
+	}
+	if info, err := w.inspector.GetTaskInfo("other", "y"); err != nil || info.PartitionKey != "d" {
+		t.Errorf("the task of a batch: %+v, %v", info, err)
+	}
 	expect("", "partition key must not be blank", ExitFailed, "task", "enqueue", "-t", "x", "--partition-key", " ")
 	expect("", "already paused", ExitDone, "partition", "pause", "-q", "hooks", "a")
 	expect("", "would delete all waiting tasks", ExitDone, "partition", "rm", "-q", "hooks", "a", "--dry-run")

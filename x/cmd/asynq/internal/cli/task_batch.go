@@ -36,6 +36,7 @@ type batchLine struct {
 	ProcessIn     *length           `json:"process_in"`
 	Retention     *length           `json:"retention"`
 	Group         *string           `json:"group"`
+	PartitionKey  *string           `json:"partition_key"`
 	batchModes
 }
 
@@ -113,6 +114,9 @@ func (l *batchLine) task(typename string, flags []asynq.Option) (*asynq.Task, er
 	}
 	if l.Group != nil {
 		opts = append(opts, asynq.Group(*l.Group))
+	}
+	if l.PartitionKey != nil {
+		opts = append(opts, asynq.PartitionKey(*l.PartitionKey))
 	}
 	for _, o := range []struct {
 		name   string
