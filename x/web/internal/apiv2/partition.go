@@ -9,6 +9,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
 // Partition is the state of a partition.
@@ -98,20 +99,16 @@ func (c *call) listPartitions() (any, error) {
 	if err := c.view(c.queue(), ""); err != nil {
 		return nil, err
 	}
-	out := PartitionList{Items: []*Partition{}, Complete: true}
-	for p, err := range c.inspect().Partitions(c.r.Context(), c.queue()) {
+	out, cut := PartitionList{Items: []*Partition{}}, false
+	for p, err := range survey.AtMost(mostPartitions, &cut, c.inspect().Partitions(c.r.Context(), c.queue())) {
 		if err != nil {
 			return nil, err
-		}
-		if len(out.Items) == mostPartitions {
-			out.Complete = false
-			break
 		}
 		if strings.HasPrefix(p.Key, c.str("prefix")) {
 			out.Items = append(out.Items, newPartition(p))
 		}
 	}
-	out.Total = len(out.Items)
+	out.Total, out.Complete = len(out.Items), !cut
 	slices.SortStableFunc(out.Items, func(a, b *Partition) int {
 		switch c.str("sort") {
 		case "key":

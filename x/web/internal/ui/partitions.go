@@ -12,6 +12,7 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/show"
+	"github.com/asynq-go/asynq/x/web/internal/survey"
 )
 
 const (
@@ -82,15 +83,12 @@ func (r partitionRow) Limits() string {
 // partitions is the page with the partitions of a queue that have tasks.
 func (u *UI) partitions(r *http.Request) (*view, error) {
 	body := partitionsBody{Queue: r.URL.Query().Get("queue"), Filter: r.URL.Query().Get("key")}
-	inspector, cancel := u.inspector(r)
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
 	weights := 0.0
-	for p, err := range inspector.Partitions(r.Context(), body.Queue) {
+	for p, err := range survey.AtMost(mostPartitions, &body.Cut, u.Inspector.Partitions(ctx, body.Queue)) {
 		if err != nil {
 			return nil, err
-		}
-		if body.Cut = len(body.Rows) == mostPartitions; body.Cut {
-			break
 		}
 		weights += cmp.Or(p.Settings.Weight, 1)
 		if strings.Contains(strings.ToLower(partitionName(p.Key)), strings.ToLower(body.Filter)) {
@@ -128,9 +126,9 @@ type partitionBody struct {
 // partition is the page of one partition.
 func (u *UI) partition(r *http.Request) (*view, error) {
 	q := r.URL.Query()
-	inspector, cancel := u.inspector(r)
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
-	p, err := inspector.GetPartitionInfo(r.Context(), q.Get("queue"), q.Get("key"))
+	p, err := u.Inspector.GetPartitionInfo(ctx, q.Get("queue"), q.Get("key"))
 	if err != nil {
 		return nil, err
 	}
@@ -271,9 +269,9 @@ func (u *UI) changePartition(w http.ResponseWriter, r *http.Request) (*view, err
 		c.ask.Fields = []field{{"do", r.PostForm.Get("do")}, {"queue", queue}, {"key", key}, {"back", r.PostForm.Get("back")}}
 		return u.ask(r, c.ask)
 	}
-	inspector, cancel := u.inspector(r)
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
-	said, err := c.do(r.Context(), inspector)
+	said, err := c.do(ctx, u.Inspector.WithContext(ctx))
 	u.report(w, r, c.action, err, said)
 	return nil, nil
 }

@@ -74,7 +74,7 @@ func TestPartitions(t *testing.T) {
 	for path, want := range map[string]string{
 		"/partitions?queue=hooks&key=none": "No partition matches.", "/queue?queue=hooks": "6 tasks wait for their partitions.",
 		"/partition?queue=hooks&key=acme":             "5 per 1m, weight 2",
-		"/task?queue=hooks&id=acme-2":                 "This task is held",
+		"/task?queue=hooks&id=acme-2":                 "This task is held: it waits for its partition",
 		"/partition?queue=hooks":                      "tasks without a key",
 		"/partition?queue=hooks&key=a%3Cb%3E%26":      "at its limit",
 		"/partition?queue=hooks&key=without%20tasks":  "nothing waits",

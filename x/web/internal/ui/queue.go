@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -73,7 +74,9 @@ func (u *UI) fillQueue(r *http.Request, body *queueBody) error {
 		{Name: "Latency", Value: show.Duration(info.Latency), Note: "age of the oldest pending task", Spark: spark("latency", lines.Values["latency"])},
 		{Name: "Memory", Value: show.Bytes(info.MemoryUsage), Note: "estimated from a sample"},
 	}
-	for _, err := range inspector.Partitions(r.Context(), body.Row.Name) {
+	ctx, stop := context.WithTimeout(r.Context(), requestTimeout)
+	defer stop()
+	for _, err := range inspector.Partitions(ctx, body.Row.Name) {
 		body.Partitioned = err == nil // the first one is enough
 		break
 	}
