@@ -35,7 +35,10 @@ func TestAtMost(t *testing.T) {
 		}
 	}
 	cut := false
-	for range AtMost(2, &cut, numbers(5)) {
+	for _, err := range AtMost(2, &cut, numbers(5)) {
+		if err != nil || cut {
+			t.Errorf("error %v, cut %v", err, cut)
+		}
 		break
 	}
 	if cut {
