@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/robfig/cron/v3"
 )
@@ -27,6 +28,9 @@ type Schedule interface {
 // processes agree on them. Otherwise the next tick is one interval after the argument of Next. The
 // interval is truncated to whole seconds; the minimum is one second.
 func Parse(spec string, loc *time.Location, aligned bool) (Schedule, error) {
+	if !utf8.ValidString(spec) { // the parser ignores what follows "*-" and "?-"
+		return nil, fmt.Errorf("cron spec %q: invalid UTF-8", spec)
+	}
 	rest := strings.TrimSpace(spec)
 	for _, prefix := range []string{"CRON_TZ=", "TZ="} {
 		zone, ok := strings.CutPrefix(rest, prefix)

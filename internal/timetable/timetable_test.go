@@ -173,7 +173,7 @@ func (c *counted) Next(t time.Time) time.Time {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, spec := range []string{"* * * * *", "@every 1h", "CRON_TZ=UTC @daily", "TZ=UTC", "1-59/7,3 */2 ? JAN-DEC MON", "@every 2562047h", "\xff * * * *"} {
+	for _, spec := range []string{"* * * * *", "@every 1h", "CRON_TZ=UTC @daily", "TZ=UTC", "1-59/7,3 */2 ? JAN-DEC MON", "@every 2562047h", "\xff * * * *", "?-\xff * * * *"} {
 		f.Add(spec)
 	}
 	tokyo := zone(f, "Asia/Tokyo")
