@@ -73,7 +73,7 @@ func (b *Broker) RoundTrip(ctx context.Context, t *RoundTrip) {
 // partner returns the index of a fetch that can share a call with the batch of settlements, -1 if
 // there is none.
 func (t *RoundTrip) partner(s *settleBatch, calls []*script.Call) int {
-	if !s.done {
+	if s.script != doneScript {
 		return -1
 	}
 	for i, f := range t.Fetch {

@@ -61,6 +61,7 @@ type Settlement struct {
 	Retention int64         // Complete, seconds
 	Failed    bool          // Requeue: the attempt counts as processed and failed
 	Extra     *Extra        // values that few settlements have; ignored if the task is deleted
+	Member    *Member       // of a flow, or awaited; nil: neither
 
 	Code script.Code
 	Err  error // the error of the call; it may have been executed
@@ -74,6 +75,30 @@ type Extra struct {
 	Progress []byte // a wire.Progress; nil: unchanged
 }
 
+// Member is for tasks whose end concerns others: the node of a flow, clients that wait, or both.
+type Member struct {
+	Part   string // name of the part that the task is a member of; "": none
+	Only   bool   // the result of the task is that of its node
+	Client string // the client that waits; "-": any, "": none
+}
+
+// MemberOf returns the Member of a task, nil if there is none.
+func MemberOf(m *wire.TaskMessage) *Member {
+	if len(m.Headers) == 0 {
+		return nil
+	}
+	e := m.Ext()
+	part, _ := m.FlowPart()
+	in := Member{Only: e.Get(wire.ExtFlowResult) != "", Client: e.Get(wire.ExtAwait)}
+	if part.Run != "" {
+		in.Part = part.String()
+	}
+	if in.Part == "" && in.Client == "" {
+		return nil
+	}
+	return &in
+}
+
 // size returns the bytes of user data that a settlement moves.
 func (s *Settlement) size() int {
 	n := len(s.Message) + len(s.Result)
@@ -84,11 +109,21 @@ func (s *Settlement) size() int {
 }
 
 // Deletes reports whether the outcome deletes the task.
-func (s *Settlement) Deletes() bool { return s.done() || s.Outcome == Discard }
+func (s *Settlement) Deletes() bool {
+	return s.Outcome == Done || s.Outcome == Revoke || s.Outcome == Expire || s.Outcome == Discard
+}
 
-// done reports whether done.lua can settle the attempt.
-func (s *Settlement) done() bool {
-	return s.Outcome == Done || s.Outcome == Revoke || s.Outcome == Expire
+// script returns the script that settles the attempt: done.lua if it can, or the variant of
+// settle.lua for members.
+func (s *Settlement) script() *script.Script {
+	switch {
+	case s.Member != nil && (s.Deletes() || s.Outcome == Complete || s.Outcome == Archive):
+		return settleMembersScript
+	case s.Deletes() && s.Outcome != Discard:
+		return doneScript
+	default:
+		return settleScript
+	}
 }
 
 // failed reports whether the attempt counts as failed.
@@ -102,11 +137,10 @@ func (s *Settlement) AtOnce() bool {
 	return s.Outcome == Requeue || s.Outcome == Retry && s.Delay <= 0
 }
 
-// settleBatch is one call that settles attempts of a queue: with done.lua if it can settle all
-// of them, otherwise with settle.lua.
+// settleBatch is one call that settles attempts of a queue.
 type settleBatch struct {
 	queue    *script.Queue
-	done     bool
+	script   *script.Script
 	recovery string // as in settle.lua
 	mark     bool   // set the marker if tasks are pending
 	items    []*Settlement
@@ -127,24 +161,24 @@ func (b *Broker) settleBatches(items []*Settlement) []*settleBatch {
 		return nil
 	}
 	type target struct {
-		queue string
-		done  bool
+		queue  string
+		script *script.Script
 	}
 	open := make(map[target]*settleBatch, 1)
 	bytes := make(map[*settleBatch]int)
 	var batches []*settleBatch
 	var last *settleBatch // usually also the next one's
 	for _, s := range items {
-		done := s.done()
+		by := s.script()
 		in := last
-		if in == nil || in.queue.Keys.Name != s.Queue || in.done != done {
-			in = open[target{s.Queue, done}]
+		if in == nil || in.queue.Keys.Name != s.Queue || in.script != by {
+			in = open[target{s.Queue, by}]
 		}
 		if in == nil || len(in.items) == script.MaxBatch || bytes[in]+s.size() > script.MaxBatchBytes {
 			in = &settleBatch{
-				queue: b.Queue(s.Queue), done: done, mark: capped(s.MaxActive), items: make([]*Settlement, 0, min(len(items), script.MaxBatch)),
+				queue: b.Queue(s.Queue), script: by, mark: capped(s.MaxActive), items: make([]*Settlement, 0, min(len(items), script.MaxBatch)),
 			}
-			open[target{s.Queue, done}] = in
+			open[target{s.Queue, by}] = in
 			batches = append(batches, in)
 		}
 		in.items = append(in.items, s)
@@ -163,13 +197,13 @@ func (b *Broker) settleCall(in *settleBatch) *script.Call {
 	day := q.Today(time.Now())
 	in.sort()
 	var c *script.Call
-	if in.done {
+	if in.script == doneScript {
 		c = script.NewCall(doneScript, 6+4+len(in.items)).
 			Key(q.Active, q.Lease, q.Processed, day.Processed, q.Pending, q.Marker)
 		in.addTasks(c)
 		in.addFinish(c, script.Flag(in.mark))
 	} else {
-		c = script.NewCall(settleScript, 11+6+2*len(in.items)).Key(q.Active, q.Lease,
+		c = script.NewCall(in.script, 11+6+2*len(in.items)).Key(q.Active, q.Lease,
 			q.Processed, day.Processed, q.Failed, day.Failed, q.Pending, q.Marker, q.Retry, q.Completed, q.Archived)
 		in.addTasks(c)
 		archive, age := b.ArchiveLimits(q.Keys.Name), archiveSeconds
@@ -261,7 +295,11 @@ func (s *Settlement) verb(archiveSize int, millis bool) (verb string, number int
 		return "archive", int64(archiveSize)
 	case Requeue:
 		return "requeue", 0
-	case Done, Revoke, Expire, Discard:
+	case Done:
+		return "done", 0
+	case Revoke, Expire:
+		return "drop", 0
+	case Discard:
 		return "delete", 0
 	case Lost:
 	}
@@ -278,7 +316,7 @@ func (s *settleBatch) addValues(c *script.Call) {
 		}
 	}
 	for i, item := range s.items {
-		if item.Result != nil && !item.Deletes() {
+		if item.Result != nil && (!item.Deletes() || s.script == settleMembersScript) {
 			c.Arg(i+1, "result", item.Result)
 		}
 		if lock := s.queue.Lock(item.Lock); lock != "" && item.Outcome != Archive {
@@ -287,6 +325,19 @@ func (s *settleBatch) addValues(c *script.Call) {
 		if item.Extra != nil && !item.Deletes() {
 			item.Extra.add(c, i+1)
 		}
+		if item.Member != nil && s.script == settleMembersScript {
+			item.Member.add(c, i+1)
+		}
+	}
+}
+
+// add adds the values of the task with the number i.
+func (m *Member) add(c *script.Call, i int) {
+	if m.Part != "" {
+		c.Arg(i, "flow", strconv.Itoa(script.Flag(m.Only))+m.Part)
+	}
+	if m.Client != "" {
+		c.Arg(i, "await", m.Client)
 	}
 }
 

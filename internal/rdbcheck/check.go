@@ -48,6 +48,7 @@ const (
 //   - A task's message can be decoded, and is that of its ID and queue.
 //   - A lock is held by an existing task that references it. (A task may be without its lock: locks
 //     expire.)
+//   - The members of each part of a flow have succeeded, were deleted, are open or have failed.
 //   - The set of groups names the groups that have tasks. Times in scores are whole seconds.
 //   - Daily counters, and the keys that other asynq processes do not know, have a TTL.
 //   - A queue has no other keys, and each has the right type.

@@ -63,6 +63,9 @@ func (c *queueCheck) run(ctx context.Context, keys []string) error {
 	if err := c.checkTasks(ctx); err != nil {
 		return err
 	}
+	if err := c.checkFlows(ctx, others); err != nil {
+		return err
+	}
 	return c.checkLocks(ctx)
 }
 

@@ -99,6 +99,7 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 		t.Errorf("statistics: %+v", replies[0])
 	}
 	callPartitions(t, b)
+	callFlows(t, b)
 	callDoctor(t, r, b)
 	callGroups(t, r, b)
 	if lead, err := b.AcquireLeadership(ctx, "g", "p", time.Minute); err != nil || !lead.Leads {
@@ -164,6 +165,43 @@ func callPartitions(t *testing.T, b *rdb.Broker) {
 	}
 	if _, err := in.Partition(ctx, "q", "k"); err != nil {
 		t.Error(err)
+	}
+}
+
+// callFlows calls every method that runs a script for flows.
+func callFlows(t *testing.T, b *rdb.Broker) {
+	t.Helper()
+	ctx, part := context.Background(), wire.FlowPart{Run: "r", Node: "n", Flow: "f"}
+	record := &wire.FlowRecord{Run: "r", Nodes: map[string]*wire.FlowNode{"n": {}, "m": {}}}
+	if err := b.StartFlow(ctx, &wire.FlowPlan{ID: "f", Run: "r"}, record); err != nil {
+		t.Error(err)
+	}
+	record.Version = 1
+	if err := b.WriteFlow(ctx, "f", record, 60); err != nil {
+		t.Error(err)
+	}
+	calls := []*rdb.Members{
+		{Queue: "q", Part: part, Chunk: "0", Tasks: []*rdb.NewTask{redistest.NewTask(t, "q", "m1"), redistest.NewTask(t, "q", "m2")}},
+		{Queue: "q", Part: part, Tasks: []*rdb.NewTask{redistest.NewTask(t, "q", "m3"), redistest.NewTask(t, "q", "m4")}},
+	}
+	if b.CreateMembers(ctx, calls...); calls[0].Err != nil || calls[1].Err != nil {
+		t.Errorf("members: %v, %v", calls[0].Err, calls[1].Err)
+	}
+	in := &rdb.PartState{Queue: "q", Part: part, Compare: true}
+	if b.ReadParts(ctx, in); in.Err != nil || in.Made != 4 || in.Planned != 2 || in.Open != 4 {
+		t.Errorf("the part is %+v", in)
+	}
+	if has, err := b.ClosePart(ctx, "q", part); !has || err != nil {
+		t.Errorf("closed a part with members %v, error %v", has, err)
+	}
+	var ended []*rdb.Settlement
+	for _, id := range []string{"m1", "m2"} {
+		ended = append(ended, &rdb.Settlement{
+			Queue: "q", ID: id, Token: "another", Outcome: rdb.Done, Member: &rdb.Member{Part: part.String(), Only: true, Client: "c"},
+		})
+	}
+	if b.RoundTrip(ctx, &rdb.RoundTrip{Settle: ended}); ended[0].Err != nil || ended[0].Code != script.CodeLost {
+		t.Errorf("settled a member: %+v", ended[0])
 	}
 }
 
@@ -404,6 +442,16 @@ func keyIs(key, name string) bool {
 		return key == "asynq:{q}:import:name"
 	case "idempotency record, of the client or of the scheduler entry":
 		return strings.HasPrefix(key, "asynq:{q}:answer:") || key == "asynq:{q}:tick:e"
+	case "the flow", "its plan":
+		return strings.HasPrefix(key, "asynq:flow:{f}")
+	case "the part":
+		return key == "asynq:{q}:flows:part:r:n:f"
+	case "its open members":
+		return key == "asynq:{q}:flows:open:r:n:f"
+	case "its failed members":
+		return key == "asynq:{q}:flows:failed:r:n:f"
+	case "idempotency record; the part, if the tasks are of the plan":
+		return strings.HasPrefix(key, "asynq:{q}:answer:") || key == "asynq:{q}:flows:part:r:n:f"
 	case "idempotency record":
 		return strings.HasPrefix(key, "asynq:{q}:answer:")
 	}

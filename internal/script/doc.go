@@ -48,5 +48,6 @@
 // those that use it, and nothing else.
 //
 // A line that begins with "-- cluster: " runs only on a Cluster: there, Conn sends the script with
-// these lines uncommented.
+// these lines uncommented. Likewise, a line that begins with "-- members: " runs only in the
+// variant of that name; see LoadVariant.
 package script

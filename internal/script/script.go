@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,8 @@ var shared embed.FS
 type Script struct {
 	Name  string
 	files fs.FS
+	path  string
+	marks []string // what begins the lines that only this variant runs
 
 	once   sync.Once // sets the fields below
 	text   string
@@ -56,8 +59,17 @@ func NameOf(sha string) string {
 }
 
 // Load returns the script lua/name.lua of the files.
-func Load(files fs.FS, name string) *Script {
-	s := &Script{Name: name, files: files, cluster: &Script{Name: name, files: files}}
+func Load(files fs.FS, name string) *Script { return load(files, name, name) }
+
+// LoadVariant returns a variant of a script, with the name name_variant: lines that begin with
+// "-- variant: " also run.
+func LoadVariant(files fs.FS, name, variant string) *Script {
+	return load(files, name, name+"_"+variant, "-- "+variant+": ")
+}
+
+func load(files fs.FS, file, name string, marks ...string) *Script {
+	s := &Script{Name: name, files: files, path: "lua/" + file + ".lua", marks: marks}
+	s.cluster = &Script{Name: name, files: files, path: s.path, marks: append(slices.Clone(marks), onlyCluster)}
 	loaded = append(loaded, s, s.cluster)
 	return s
 }
@@ -70,7 +82,8 @@ const onlyCluster = "-- cluster: "
 // the binary, so it panics if one is missing: TestNameOf prepares all scripts.
 func (s *Script) prepare() {
 	var text strings.Builder
-	for line := range strings.Lines(s.read("lua/" + s.Name + ".lua")) {
+	for line := range strings.Lines(s.read(s.path)) {
+		line = s.uncomment(line)
 		switch name, n, ok := headerLine(line); {
 		case ok && name == "KEYS":
 			s.keys = n
@@ -117,11 +130,19 @@ func headerLine(line string) (name string, values arity, ok bool) {
 	return name, values, comment && err == nil && (name == "KEYS" || name == "ARGV")
 }
 
+// uncomment returns a line without a mark of the variant.
+func (s *Script) uncomment(line string) string {
+	for _, mark := range s.marks {
+		if code, ok := strings.CutPrefix(strings.TrimLeft(line, " "), mark); ok {
+			return code
+		}
+	}
+	return line
+}
+
 // writeCode writes a line unless it contains only a comment.
 func (s *Script) writeCode(to *strings.Builder, line string) {
-	if s.cluster == nil {
-		line = strings.Replace(line, onlyCluster, "", 1)
-	}
+	line = s.uncomment(line)
 	if t := strings.TrimSpace(line); t != "" && !strings.HasPrefix(t, "--") {
 		to.WriteString(line)
 	}

@@ -33,6 +33,7 @@ type values struct {
 var (
 	headerValue = regexp.MustCompile(`^-- (KEYS|ARGV)\[(\d+)(\.\.)?\] +(.+)$`)
 	headerWord  = regexp.MustCompile(`^-- ([A-Z]+) +\S`)
+	variantMark = regexp.MustCompile(`(?m)^ *-- members: `) // of the lines that only a variant runs
 	roundBrace  = regexp.MustCompile(`\([^)]*\)`)
 )
 
@@ -43,6 +44,7 @@ func readLua(t *testing.T, path string) *luaFile {
 	if err != nil {
 		t.Fatal(err)
 	}
+	text = variantMark.ReplaceAll(text, nil)
 	f := &luaFile{name: strings.TrimSuffix(filepath.Base(path), ".lua"), has: make(map[string]bool)}
 	f.body = withoutComments(string(text))
 	joined := regexp.MustCompile(`\n-- {6,}`).ReplaceAllString(string(text), " ") // a header line that continues
@@ -68,7 +70,7 @@ func readLua(t *testing.T, path string) *luaFile {
 		} else if m := headerWord.FindStringSubmatch(line); m != nil {
 			f.has[m[1]] = true
 		} else if names, ok := strings.CutPrefix(line, "-- include: "); ok {
-			f.includes = strings.Fields(names)
+			f.includes = append(f.includes, strings.Fields(names)...)
 		}
 	}
 	for _, name := range f.includes {

@@ -34,6 +34,10 @@ func TestNamespaceKeys(t *testing.T) {
 			"HealthMutes":      n.HealthMutes(),
 			"SchedulerPauses":  n.SchedulerPauses(),
 			"Queue":            n.Queue("low").TaskPrefix(),
+			"Flow":             n.Flow("order:42"),
+			"FlowPlan":         n.FlowPlan("order:42"),
+			"Flows":            n.Flows(),
+			"FlowsToCheck":     n.FlowsToCheck(),
 		}
 	}
 	want := map[string]string{
@@ -51,6 +55,10 @@ func TestNamespaceKeys(t *testing.T) {
 		"HealthMutes":      "asynq:health_mutes",
 		"SchedulerPauses":  "asynq:scheduler_pauses",
 		"Queue":            "asynq:{low}:t:",
+		"Flow":             "asynq:flow:{order:42}",
+		"FlowPlan":         "asynq:flow:{order:42}:plan",
+		"Flows":            "asynq:flows",
+		"FlowsToCheck":     "asynq:flows_to_check",
 	}
 	checkKeys(t, reflect.TypeFor[wire.Namespace](), keys, want)
 }
@@ -98,6 +106,11 @@ func TestQueueKeys(t *testing.T) {
 		"PartitionRates":    "asynq:{low}:partitions:rates",
 		"PartitionClock":    "asynq:{low}:partitions:clock",
 		"PartitionSettings": "asynq:{low}:partitions:settings",
+		"FlowPart":          "asynq:{low}:flows:part:r1:pack:order:42",
+		"FlowOpen":          "asynq:{low}:flows:open:r1:pack:order:42",
+		"FlowFailed":        "asynq:{low}:flows:failed:r1:pack:order:42",
+		"FlowsDue":          "asynq:{low}:flows:due",
+		"Replies":           "asynq:{low}:replies:7f3a",
 		"ArchiveLimits":     "asynq:{low}:archive_limits",
 		"StatsMinutes":      "asynq:{low}:stats:m:2025-01-01T01",
 		"StatsHours":        "asynq:{low}:stats:h:2025-01-01",
@@ -111,9 +124,16 @@ func TestQueueKeys(t *testing.T) {
 	}
 }
 
+var packPart = wire.FlowPart{Run: "r1", Node: "pack", Flow: "order:42"}
+
 // queueKeys returns the results of all methods of q, by their names.
 func queueKeys(q wire.Queue) map[string]string {
 	return map[string]string{
+		"FlowPart":          q.FlowPart(packPart),
+		"FlowOpen":          q.FlowOpen(packPart),
+		"FlowFailed":        q.FlowFailed(packPart),
+		"FlowsDue":          q.FlowsDue(),
+		"Replies":           q.Replies("7f3a"),
 		"ArchiveLimits":     q.ArchiveLimits(),
 		"HeldTasks":         q.HeldTasks(),
 		"ReadyPartitions":   q.ReadyPartitions(),

@@ -34,7 +34,7 @@ func KeyTypeOf(k Queue, key string) (KeyType, bool) {
 	case k.Paused(), k.Processed(), k.Failed():
 		return KeyType{Type: "string", Integer: true}, true
 	case k.GroupsDue(), k.ConsumedSets(), k.HeldTasks(), k.ReadyPartitions(), k.BlockedPartitions(), k.RunningTasks(),
-		k.PartitionRates():
+		k.PartitionRates(), k.FlowsDue():
 		return KeyType{Type: "zset", Expires: true}, true
 	case k.GroupsSwept(), k.ArchiveLimits():
 		return KeyType{Type: "string", Expires: true}, true
@@ -48,7 +48,11 @@ func KeyTypeOf(k Queue, key string) (KeyType, bool) {
 	switch {
 	case strings.HasPrefix(key, k.GroupPrefix()):
 		return KeyType{Type: "zset"}, true
-	case strings.HasPrefix(key, k.Unblock("")):
+	case strings.HasPrefix(key, k.prefix+flowParts):
+		return KeyType{Type: "hash", Expires: true}, true
+	case strings.HasPrefix(key, k.prefix+flowOpen), strings.HasPrefix(key, k.prefix+flowFailed):
+		return KeyType{Type: "set", Expires: true}, true
+	case strings.HasPrefix(key, k.Unblock("")), strings.HasPrefix(key, k.Replies("")):
 		return KeyType{Type: "list", Expires: true}, true
 	case strings.HasPrefix(key, k.IdempotencyRecord("")), strings.HasPrefix(key, k.IdempotencyKey("")),
 		strings.HasPrefix(key, k.Throttle("")), strings.HasPrefix(key, k.Tick("")), strings.HasPrefix(key, k.Import("")):

@@ -25,23 +25,30 @@
 --            retention in seconds), retry (number: delay in milliseconds), delay (the same, with a
 --            time that is not rounded up to whole seconds), again (retry at once, after the other
 --            pending tasks), next (before them), archive (number: maximum number of archived
---            tasks), requeue (unfinished tasks, in reverse order of execution), delete
+--            tasks), requeue (unfinished tasks, in reverse order of execution), delete, done
+--            (delete after a success), drop (delete, counts as processed)
 -- ARGV[7..]  for each task: msg ("" = unchanged); then for each value: number of its task, its name
---            (lock, result, progress, drop, or the field of a log entry), the value (drop: the
---            field of the log entry to remove). A task that leaves its lock to a follower needs the
---            lock with each outcome but archive
+--            (lock, result, progress, drop, flow, await, or the field of a log entry), the value
+--            (drop: the field of the log entry to remove; flow: 1 if the result of the task is that
+--            of its node, else 0, and the name of the part; await: the client that waits, or "-").
+--            A task that leaves its lock to a follower needs the lock with each outcome but archive
 -- RETURN     for each task: OK, ALREADY, GONE or LOST. A repeated call returns GONE for deleted
 --            tasks.
 -- BOUND      500 tasks, and as many trimmed
 --
 -- A task that would wait again is deleted if a follower has replaced it; see lib/replaced.lua. The
 -- attempt counts as usual.
+--
+-- The variant settle_members also takes flow and await: it counts members of flows that end, and
+-- notifies clients that wait for the end of a task.
 -- include: codes fields clock mark counters locks long active held purge archive expired replaced
+-- members: -- include: member
 
 local now, us = clock()
 local recovery = ARGV[4] ~= "" and ARGV[4]
 -- The tables of values and outcomes that no task has stay nil: each costs as much as a command.
 local args, values = ARGV, nil
+-- members: local flows, awaits, ends, prefix = {}, {}, {}, string.sub(ARGV[2], 1, -3)
 local logs, drops -- logs: the position of the entry's field in args
 for first = #KEYS - 4, #args, 3 do -- 11 keys and 6 arguments are not of a task
   local i, name = tonumber(args[first]), args[first + 1]
@@ -52,6 +59,8 @@ for first = #KEYS - 4, #args, 3 do -- 11 keys and 6 arguments are not of a task
     values = values or {}
     values[name] = values[name] or {}
     values[name][i] = args[first + 2]
+  -- members: elseif name == "flow" then flows[i] = args[first + 2]
+  -- members: elseif name == "await" then awaits[i] = args[first + 2]
   else
     logs = logs or {}
     logs[i] = first + 1
@@ -92,12 +101,13 @@ while at <= #runs do
     to.state, set, score = "retry", collect(KEYS[9]), string.format("%d.%03d", now + math.floor(ms / 1000), ms % 1000)
   elseif outcome == "archive" then
     to.state, set, score, size = "archived", collect(KEYS[11]), now, tonumber(number)
-  elseif outcome ~= "delete" then
+  elseif outcome ~= "delete" and outcome ~= "done" and outcome ~= "drop" then
     redis.call("LLEN", KEYS[7])
     to.state, front, back = "pending", front or {}, back or {}
     list = outcome == "again" and back or front
   end
   local waits = to.state == "retry" or to.state == "pending"
+  local counts = (outcome == "complete" or outcome == "done" or outcome == "drop") and 1 or tonumber(failed)
   for _ = 1, tonumber(tasks) do
     i = i + 1
     local task = KEYS[i + 11]
@@ -115,7 +125,7 @@ while at <= #runs do
       ids[n] = id
     end
     if code == OK then
-      local deleted, till = outcome == "delete", waits and locks and locks[i] and fields(task, "followed")[1]
+      local deleted, till = not to.state, waits and locks and locks[i] and fields(task, "followed")[1]
       if till then
         relocks = relocks or {}
         deleted = replaced(id, locks[i], till, ARGV[2], now * 1000 + math.floor(us / 1000), relocks)
@@ -135,12 +145,14 @@ while at <= #runs do
       else
         list[#list + 1] = id
       end
-      if locks and (outcome == "complete" or outcome == "delete") and owns(locks[i], id) then
+      if locks and (outcome == "complete" or not to.state) and owns(locks[i], id) then
         toDelete = toDelete or {}
         toDelete[#toDelete + 1] = locks[i]
       end
-      processed = processed + (outcome == "complete" and 1 or failed)
+      processed = processed + counts
       failures = failures + failed
+      -- members: local result = results and results[i]
+      -- members: noteEnd(ends, prefix, flows[i], awaits[i], task, id, outcome, result)
     end
   end
 end
@@ -214,4 +226,5 @@ count(KEYS[5], KEYS[6], failures, ARGV[1])
 if entries and #(entries[KEYS[11]] or {}) > 0 then
   trim(KEYS[11], ARGV[2], now, size, tonumber(ARGV[3]), 500)
 end
+-- members: countEnds(ends, prefix, now, us)
 return codes
