@@ -41,6 +41,8 @@ type Server struct {
 	settings sync.Mutex      // guards cfg.Concurrency, and paused, once the server is created; and the start of pool
 	paused   map[string]bool // queues that this server does not fetch from
 
+	flows sync.Map // queue → *flow.Loop of its lane
+
 	beat chan struct{} // wakes the heartbeat
 	done chan struct{} // closed after the shutdown
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/asynq-go/asynq/internal/flow"
+	"github.com/asynq-go/asynq/internal/inspect"
 	"github.com/asynq-go/asynq/internal/loops"
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/runner"
@@ -117,6 +119,7 @@ func (srv *Server) workerConfig(prepare func(a *worker.Attempt), delayed func(qu
 			RetryDelay:  srv.retryDelay,
 			Holder:      srv.holder(),
 			Delayed:     delayed,
+			MemberEnded: srv.memberEnded,
 			Archived:    srv.archived.callback(),
 			Count:       srv.count(),
 			Observer:    srv.observer(),
@@ -159,10 +162,22 @@ func (srv *Server) maintenance(lane []string, limits map[string]int) (*loops.For
 	janitor := &loops.Janitor{
 		Broker: srv.broker, Queues: lane, Interval: srv.cfg.JanitorInterval, BatchSize: srv.cfg.JanitorBatchSize,
 	}
+	flows := flow.NewLoop(&flow.Engine{Broker: srv.broker, Tasks: inspect.New(srv.broker)}, lane)
+	for _, queue := range lane {
+		srv.flows.Store(queue, flows)
+	}
 	return forwarder, []runner.Loop{
+		{Name: "flows", Stage: stageWork, Tick: startAfter(3*stagger, flows.Tick), Wake: flows.Wake()},
 		{Name: "forwarder", Stage: stageIntake, Tick: forwarder.Tick, Wake: forwarder.Wake()},
 		{Name: "recoverer", Stage: stageIntake, Tick: startAfter(stagger, recoverer.Tick), Jitter: jitter},
 		{Name: "janitor", Stage: stageIntake, Tick: startAfter(2*stagger, janitor.Tick), Jitter: jitter},
+	}
+}
+
+// memberEnded advances the flow of a part soon.
+func (srv *Server) memberEnded(queue, part string) {
+	if flows, ok := srv.flows.Load(queue); ok {
+		flows.(*flow.Loop).Ended(queue, part)
 	}
 }
 

@@ -126,6 +126,8 @@ var mayImport = map[string][]string{
 	"internal/rdb":       {"internal/redisopt", "internal/rollup", "internal/script", "internal/wire"},
 	"internal/inspect":   {"internal/rdb", "internal/rollup", "internal/script", "internal/wire"},
 	"internal/rdbcheck":  {"internal/script", "internal/wire"},
+	"internal/flow":      {"internal/inspect", "internal/rdb", "internal/script", "internal/wire"},
+	"internal/access":    {"internal/inspect", "internal/rdb", "internal/wire"},
 	"internal/worker":    {"internal/batch", "internal/rdb", "internal/script", "internal/wire"},
 	"internal/loops":     {"internal/rdb", "internal/rollup", "internal/script", "internal/wire"},
 	"internal/proctest":  {},
@@ -141,7 +143,7 @@ var blackBoxMayImport = []string{"internal/rdb", "internal/testenv", "internal/w
 
 // testsMayImport lists what the tests of internal packages may import in addition.
 var testsMayImport = []string{
-	".", "internal/inspect", "internal/proctest", "internal/rdb", "internal/rdbcheck", "internal/redistest", "internal/rollup", "internal/runner",
+	".", "internal/flow", "internal/inspect", "internal/proctest", "internal/rdb", "internal/rdbcheck", "internal/redistest", "internal/rollup", "internal/runner",
 	"internal/script", "x/doctor",
 }
 

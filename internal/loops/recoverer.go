@@ -187,7 +187,7 @@ func (r *Recoverer) decide(queue string, e rdb.Expired, item *rdb.Settlement) de
 		item.Outcome = rdb.Archive
 		return decision{msg: &wire.TaskMessage{ID: e.ID, Queue: queue}, unreadable: true, err: err}
 	}
-	item.Lock = msg.UniqueKey
+	item.Lock, item.Member = msg.UniqueKey, rdb.MemberOf(msg)
 	if !r.IsFailure(r.Expired) {
 		return decision{msg: msg}
 	}

@@ -79,6 +79,9 @@ func (a *Attempt) canWait() bool {
 	return a.settlement.Outcome == rdb.Done && a.settlement.Lock == "" && a.replied == nil
 }
 
+// Broker returns the broker of the worker.
+func (a *Attempt) Broker() Broker { return a.fetcher.cfg.Broker }
+
 // Cancel ends the attempt's context with a cause.
 func (a *Attempt) Cancel(cause error) {
 	a.canceledAt.CompareAndSwap(0, uptime())

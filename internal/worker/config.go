@@ -88,6 +88,7 @@ type Callbacks struct {
 	RetryDelay  func(a *Attempt, err error) time.Duration
 	Holder      func(a *Attempt) string                  // internal: names the worker in the log of a task; set with AttemptLog
 	Delayed     func(queue string, delay time.Duration)  // internal: a task of the queue waits for a retry
+	MemberEnded func(queue, part string)                 // internal: a task of a part of a flow may have ended; must not block; may be nil
 	Archived    *ArchivedCallback                        // may be nil
 	Count       func(a *Attempt, o rdb.Outcome, c Count) // internal: counts an attempt that ended; may be nil
 	Observer    *Observer                                // may be nil

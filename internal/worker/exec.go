@@ -77,7 +77,7 @@ const expiredText = "task expired; last error: "
 // has failed.
 func (f *Fetcher) expire(a *Attempt, msg *wire.TaskMessage) {
 	a.Message, a.Retried = msg, msg.Retried
-	a.settlement.Lock = msg.UniqueKey
+	a.settlement.Lock, a.settlement.Member = msg.UniqueKey, rdb.MemberOf(msg)
 	a.decide()
 	if msg.Retried == 0 && msg.LastFailedAt == 0 {
 		a.settlement.Outcome = rdb.Expire
@@ -96,7 +96,7 @@ func (f *Fetcher) expire(a *Attempt, msg *wire.TaskMessage) {
 // prepare completes an attempt for a task.
 func (a *Attempt) prepare(msg *wire.TaskMessage) {
 	a.Message, a.Retried = msg, msg.Retried
-	a.settlement.Lock = msg.UniqueKey
+	a.settlement.Lock, a.settlement.Member = msg.UniqueKey, rdb.MemberOf(msg)
 	a.Deadline = deadline(a.Started, msg.Timeout, msg.Deadline)
 	if a.fetcher.cfg.Receiver != nil {
 		a.replied = make(chan struct{})

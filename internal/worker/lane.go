@@ -210,6 +210,7 @@ type effects struct {
 	more     bool       // other lanes may have tasks for the remaining demand
 	delayed  []delayed
 	archived []archived
+	members  []*Attempt // members of flows whose tasks have ended
 	logs     []func()
 }
 
@@ -359,6 +360,9 @@ func (l *lane) applySettlements(t *RoundTrip, e *effects, now time.Time) {
 func (l *lane) close(a *Attempt, e *effects) {
 	l.unregister(a)
 	s := &a.settlement
+	if s.Member != nil && s.Member.Part != "" && l.cfg.MemberEnded != nil {
+		e.members = append(e.members, a)
+	}
 	if s.Outcome == rdb.Archive && l.cfg.Archived != nil {
 		if s.Code.Err() == nil {
 			e.archived = append(e.archived, archived{a, l.failures[a]})

@@ -138,6 +138,9 @@ func (t *RoundTrip) send(ctx context.Context) error {
 	for _, done := range e.archived {
 		f.cfg.Archived.Call(done.attempt, done.err)
 	}
+	for _, a := range e.members {
+		f.cfg.MemberEnded(a.Queue, a.settlement.Member.Part)
+	}
 	for _, log := range e.logs {
 		log()
 	}
