@@ -1,0 +1,236 @@
+package flow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
+	"github.com/asynq-go/asynq/internal/testenv"
+)
+
+// log records which tasks have started, in order.
+type log struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *log) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+}
+
+func (l *log) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.lines...)
+}
+
+func start(env *testenv.Env, f *flow.Flow) *flow.Info {
+	env.T.Helper()
+	info, err := flow.Start(context.Background(), env.Client, f)
+	env.NoError(err)
+	return info
+}
+
+func inspector(env *testenv.Env) *flow.Inspector { return flow.Inspect(env.Inspector()) }
+
+// awaitStatus waits until a flow has a status.
+func awaitStatus(env *testenv.Env, id string, want flow.Status) *flow.Info {
+	env.T.Helper()
+	var info *flow.Info
+	env.Eventually(func() bool {
+		var err error
+		info, err = inspector(env).Get(context.Background(), id)
+		env.NoError(err)
+		return info.Status == want
+	}, "flow %s is not %s", id, want)
+	return info
+}
+
+func statuses(info *flow.Info) string {
+	text := ""
+	for _, n := range info.Nodes {
+		text += fmt.Sprintf("%s %s; ", n.Name, n.Status)
+	}
+	return text
+}
+
+// The tasks of a chain run one after the other, and read the results of those before them.
+func TestChain(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		var ran log
+		env.Serve(asynq.Config{Concurrency: 4}, func(ctx context.Context, task *asynq.Task) error {
+			m, ok := flow.FromContext(ctx)
+			if !ok {
+				return errors.New("not a member")
+			}
+			before := ""
+			if m.Node() != "1" {
+				b, err := m.Result(ctx, fmt.Sprint(m.Node()[0]-'1'))
+				if err != nil {
+					return err
+				}
+				before = string(b)
+			}
+			ran.add(m.FlowID() + "/" + m.Node() + " " + task.Type() + " after " + before)
+			_, err := task.ResultWriter().Write([]byte(task.Type() + " done"))
+			return err
+		})
+		start(env, flow.Chain("audit-1", asynq.NewTask("audit", nil), asynq.NewTask("zip", nil), asynq.NewTask("send", nil)))
+		info := awaitStatus(env, "audit-1", flow.Succeeded)
+		want := "[audit-1/1 audit after  audit-1/2 zip after audit done audit-1/3 send after zip done]"
+		if got := fmt.Sprint(ran.all()); got != want {
+			env.T.Errorf("ran %s, want %s", got, want)
+		}
+		if info.Ended.IsZero() || len(info.Nodes) != 3 || info.Nodes[2].Succeeded != 1 {
+			env.T.Errorf("the flow is %+v", info)
+		}
+		if b, err := inspector(env).Result(context.Background(), "audit-1", "3"); err != nil || string(b) != "send done" {
+			env.T.Errorf("the result is %q, %v", b, err)
+		}
+		if _, err := flow.Start(context.Background(), env.Client, flow.Chain("audit-1", asynq.NewTask("audit", nil))); !errors.Is(err, flow.ErrExists) {
+			env.T.Errorf("a second flow with the ID: %v", err)
+		}
+	})
+}
+
+// A batch in the middle of a flow fails for one of its members: the refund runs, the shipping
+// waits until the member succeeds after all.
+func TestFailureIsNotFinal(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		var ran log
+		var fail sync.Map
+		fail.Store("pack:2", true)
+		env.Serve(asynq.Config{Concurrency: 4}, func(ctx context.Context, task *asynq.Task) error {
+			ran.add(task.Type())
+			if _, ok := fail.Load(task.Type()); ok {
+				return fmt.Errorf("broken: %w", asynq.SkipRetry)
+			}
+			return nil
+		})
+		f := flow.New("order-42")
+		charge := f.Add("charge", asynq.NewTask("charge", nil))
+		var tasks []*asynq.Task
+		for i := range 5 {
+			tasks = append(tasks, asynq.NewTask(fmt.Sprintf("pack:%d", i), nil))
+		}
+		pack := f.AddBatch("pack", tasks).After(charge)
+		f.Add("ship", asynq.NewTask("ship", nil)).After(pack)
+		f.Add("refund", asynq.NewTask("refund", nil)).AfterFailure(pack)
+		f.Add("report", asynq.NewTask("report", nil)).AfterEnd(pack)
+		f.Add("thank", asynq.NewTask("thank", nil)).After(pack).OnDependencyFailure(flow.Cancel)
+		f.Add("log", asynq.NewTask("log", nil)).After(pack).OnDependencyFailure(flow.Ignore)
+		start(env, f)
+		info := awaitStatus(env, "order-42", flow.Blocked)
+		want := "charge succeeded; pack failed; ship waiting; refund succeeded; report succeeded; thank canceled; log succeeded; "
+		if got := statuses(info); got != want {
+			env.T.Errorf("nodes are %s, want %s", got, want)
+		}
+		fail.Clear()
+		n, info, err := inspector(env).Retry(context.Background(), "order-42")
+		env.NoError(err)
+		if n != 1 {
+			env.T.Errorf("retried %d tasks: %s", n, statuses(info))
+		}
+		info = awaitStatus(env, "order-42", flow.Succeeded)
+		want = "charge succeeded; pack succeeded; ship succeeded; refund succeeded; report succeeded; thank succeeded; log succeeded; "
+		if got := statuses(info); got != want {
+			env.T.Errorf("nodes are %s, want %s", got, want)
+		}
+		counts := make(map[string]int)
+		for _, line := range ran.all() {
+			counts[line]++
+		}
+		for _, typename := range []string{"charge", "ship", "refund", "report", "thank", "log", "pack:0"} {
+			if counts[typename] != 1 {
+				env.T.Errorf("%s ran %d times", typename, counts[typename])
+			}
+		}
+	})
+}
+
+// Members are added by a client until it closes the batch, and by members.
+func TestBatch(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		ctx := context.Background()
+		var ran log
+		env.Serve(asynq.Config{Concurrency: 10, Queues: map[string]int{"default": 1, "other": 1}}, func(ctx context.Context, task *asynq.Task) error {
+			ran.add(task.Type())
+			if task.Type() == "split" {
+				m, _ := flow.FromContext(ctx)
+				_, err := m.Enqueue(ctx, []*asynq.Task{asynq.NewTask("row", nil), asynq.NewTask("row", nil)}, asynq.Queue("other"))
+				return err
+			}
+			return nil
+		})
+		spec := flow.NewBatch("mail-10").OnSuccess(asynq.NewTask("success", nil)).OnEnd(asynq.NewTask("end", nil)).
+			OnFailure(asynq.NewTask("failure", nil))
+		b, err := flow.OpenBatch(ctx, env.Client, spec)
+		env.NoError(err)
+		for range 3 {
+			results, err := b.Enqueue(ctx, []*asynq.Task{asynq.NewTask("split", nil), asynq.NewTask("row", nil)})
+			env.NoError(err)
+			if len(results) != 2 || results[0].TaskInfo == nil {
+				env.T.Errorf("results are %+v", results)
+			}
+		}
+		env.Eventually(func() bool { return len(ran.all()) == 12 }, "ran %v", "all 12")
+		if info, err := inspector(env).Get(ctx, "mail-10"); err != nil || info.Status != flow.Running {
+			env.T.Errorf("the open batch is %+v, %v", info, err)
+		}
+		env.NoError(b.Close(ctx))
+		info := awaitStatus(env, "mail-10", flow.Succeeded)
+		if got, want := statuses(info), "members succeeded; on_success succeeded; on_end succeeded; on_failure omitted; "; got != want {
+			env.T.Errorf("nodes are %s, want %s", got, want)
+		}
+		if n := info.Node("members"); n.Total != 12 || n.Succeeded != 12 || n.Pending() != 0 {
+			env.T.Errorf("the members are %+v", n)
+		}
+		if _, err := b.Enqueue(ctx, []*asynq.Task{asynq.NewTask("row", nil)}); !errors.Is(err, flow.ErrClosed) {
+			env.T.Errorf("adding to a closed batch: %v", err)
+		}
+		if _, err := flow.ResumeBatch(ctx, env.Client, "mail-10"); !errors.Is(err, flow.ErrClosed) {
+			env.T.Errorf("resuming a closed batch: %v", err)
+		}
+	})
+}
+
+// A canceled flow deletes its waiting tasks, cancels the active ones, and starts no further ones.
+func TestCancel(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		ctx := context.Background()
+		started := make(chan struct{}, 10)
+		env.Serve(asynq.Config{Concurrency: 1}, func(ctx context.Context, _ *asynq.Task) error {
+			started <- struct{}{}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		f := flow.New("long")
+		rows := f.AddBatch("rows", []*asynq.Task{asynq.NewTask("row", nil), asynq.NewTask("row", nil), asynq.NewTask("row", nil)})
+		f.Add("next", asynq.NewTask("next", nil)).After(rows)
+		start(env, f)
+		select {
+		case <-started:
+		case <-time.After(testenv.Timeout):
+			env.T.Fatal("nothing started")
+		}
+		_, err := inspector(env).Cancel(ctx, "long")
+		env.NoError(err)
+		info := awaitStatus(env, "long", flow.Canceled)
+		if got, want := statuses(info), "rows canceled; next canceled; "; got != want {
+			env.T.Errorf("nodes are %s, want %s", got, want)
+		}
+		if n := info.Node("rows"); n.Deleted != 3 {
+			env.T.Errorf("rows are %+v", n)
+		}
+		if _, _, err := inspector(env).Retry(ctx, "long"); !errors.Is(err, flow.ErrCanceled) {
+			env.T.Errorf("retrying it: %v", err)
+		}
+	})
+}
