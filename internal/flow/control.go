@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/asynq-go/asynq/internal/inspect"
+	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
@@ -102,7 +103,7 @@ func (e *Engine) members(ctx context.Context, queue string, part wire.FlowPart, 
 
 // Skip makes a node count as succeeded.
 func (e *Engine) Skip(ctx context.Context, id, node string) (*Flow, error) {
-	return e.Update(ctx, id, Update{Announce: true, Compare: true, Change: func(f *Flow, now int64) error {
+	return e.Update(ctx, id, Update{Announce: true, Compare: rdb.CompareAll, Change: func(f *Flow, now int64) error {
 		switch n := f.Record.Nodes[node]; {
 		case n == nil:
 			return ErrNoNode
@@ -142,7 +143,7 @@ func (e *Engine) Retry(ctx context.Context, id string) (n int, f *Flow, err erro
 			return n, f, err
 		}
 	}
-	f, err = e.Update(ctx, id, Update{Announce: true, Compare: true, Change: func(f *Flow, now int64) error {
+	f, err = e.Update(ctx, id, Update{Announce: true, Compare: rdb.CompareAll, Change: func(f *Flow, now int64) error {
 		f.Revive(now)
 		return nil
 	}})

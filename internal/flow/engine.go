@@ -129,8 +129,8 @@ type Update struct {
 	Nodes []string
 	// Run is the run that must not have been replaced; "" means any.
 	Run string
-	// Compare compares the members with their tasks.
-	Compare bool
+	// Compare is whether members are compared with their tasks.
+	Compare rdb.Compare
 	// Read is a part that was read just before.
 	Read *rdb.PartState
 }
@@ -174,7 +174,7 @@ func (e *Engine) update(ctx context.Context, id string, u Update) (*Flow, error)
 		if err := e.remove(ctx, f); err != nil {
 			return nil, err
 		}
-		u.Nodes, u.Compare, u.Read = nil, true, nil
+		u.Nodes, u.Compare, u.Read = nil, rdb.CompareAll, nil
 	}
 	parts, err := e.count(ctx, f, u, now)
 	if err != nil {

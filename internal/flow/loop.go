@@ -172,7 +172,7 @@ func (l *Loop) scan(ctx context.Context) (more bool, err error) {
 				continue
 			}
 			done[part.Run] = true
-			if err := l.update(ctx, end{queue, part}, Update{Compare: true}); err != nil {
+			if err := l.update(ctx, end{queue, part}, Update{Compare: rdb.CompareDue}); err != nil {
 				failed = append(failed, err)
 			}
 		}

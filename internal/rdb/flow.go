@@ -113,7 +113,7 @@ func (m *Members) read() {
 type PartState struct {
 	Queue   string
 	Part    wire.FlowPart
-	Compare bool // with the tasks; see read_part.lua
+	Compare Compare
 
 	Exists                                    bool
 	Version                                   int64
@@ -123,16 +123,21 @@ type PartState struct {
 	Err                                       error
 }
 
-// Ended reports whether no member is left that has not ended.
-func (p *PartState) Ended() bool { return p.Open == 0 }
+// Compare is whether ReadParts compares the members of a part with their tasks; see read_part.lua.
+type Compare string
+
+// The values of Compare.
+const (
+	CompareNone Compare = ""
+	CompareDue  Compare = "due" // if the part has not changed for long
+	CompareAll  Compare = "0"
+)
 
 // ReadParts reads parts in one pipeline; those to compare with their tasks, page by page.
 func (b *Broker) ReadParts(ctx context.Context, parts ...*PartState) {
 	cursors := make([]string, len(parts))
 	for i, p := range parts {
-		if p.Compare {
-			cursors[i] = "0"
-		}
+		cursors[i] = string(p.Compare)
 	}
 	for left := parts; len(left) > 0; {
 		calls := make([]*script.Call, len(left))
@@ -151,7 +156,7 @@ func (b *Broker) ReadParts(ctx context.Context, parts ...*PartState) {
 			p.Made, p.Planned, p.Succeeded, p.Failed, p.Deleted = r.Int(), r.Int(), r.Int(), r.Int(), r.Int()
 			p.Open, p.Closed = r.Int(), r.Bool()
 			cursor := r.Text()
-			if p.Err = r.Err(); p.Err == nil && p.Compare && cursor != "0" && cursor != "" && ctx.Err() == nil {
+			if p.Err = r.Err(); p.Err == nil && cursor != "0" && ctx.Err() == nil {
 				next, at = append(next, p), append(at, cursor)
 			}
 		}

@@ -73,7 +73,7 @@ func (b *Broker) RoundTrip(ctx context.Context, t *RoundTrip) {
 // partner returns the index of a fetch that can share a call with the batch of settlements, -1 if
 // there is none.
 func (t *RoundTrip) partner(s *settleBatch, calls []*script.Call) int {
-	if s.script != doneScript {
+	if !s.short() {
 		return -1
 	}
 	for i, f := range t.Fetch {
@@ -93,7 +93,11 @@ type pair struct {
 func (b *Broker) pair(s *settleBatch, f *Fetch) *pair {
 	q := s.queue
 	day := q.Today(time.Now())
-	c := script.NewCall(doneFetchScript, 8+12+len(s.items)).
+	both := doneFetchScript
+	if s.script == doneMembersScript {
+		both = doneFetchMembersScript
+	}
+	c := script.NewCall(both, 8+12+len(s.items)).
 		Key(q.Active, q.Lease, q.Processed, day.Processed, q.Pending, q.Paused, q.Marker, q.Retry)
 	c.Once = true
 	s.sort()

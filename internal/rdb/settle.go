@@ -88,11 +88,7 @@ func MemberOf(m *wire.TaskMessage) *Member {
 		return nil
 	}
 	e := m.Ext()
-	part, _ := m.FlowPart()
-	in := Member{Only: e.Get(wire.ExtFlowResult) != "", Client: e.Get(wire.ExtAwait)}
-	if part.Run != "" {
-		in.Part = part.String()
-	}
+	in := Member{Part: m.FlowPartName(), Only: e.Get(wire.ExtFlowResult) != "", Client: e.Get(wire.ExtAwait)}
 	if in.Part == "" && in.Client == "" {
 		return nil
 	}
@@ -113,10 +109,12 @@ func (s *Settlement) Deletes() bool {
 	return s.Outcome == Done || s.Outcome == Revoke || s.Outcome == Expire || s.Outcome == Discard
 }
 
-// script returns the script that settles the attempt: done.lua if it can, or the variant of
-// settle.lua for members.
+// script returns the script that settles the attempt: done.lua if it can, and for members a variant
+// of done.lua or settle.lua.
 func (s *Settlement) script() *script.Script {
 	switch {
+	case s.Member != nil && s.Outcome == Done && s.Member.Client == "" && !s.Member.Only && s.Lock == "":
+		return doneMembersScript
 	case s.Member != nil && (s.Deletes() || s.Outcome == Complete || s.Outcome == Archive):
 		return settleMembersScript
 	case s.Deletes() && s.Outcome != Discard:
@@ -146,6 +144,9 @@ type settleBatch struct {
 	items    []*Settlement
 	call     *script.Call
 }
+
+// short reports whether a short form of settle.lua settles the batch.
+func (s *settleBatch) short() bool { return s.script == doneScript || s.script == doneMembersScript }
 
 func (s *settleBatch) read() {
 	codes := s.call.ReadCodes(len(s.items))
@@ -197,8 +198,8 @@ func (b *Broker) settleCall(in *settleBatch) *script.Call {
 	day := q.Today(time.Now())
 	in.sort()
 	var c *script.Call
-	if in.script == doneScript {
-		c = script.NewCall(doneScript, 6+4+len(in.items)).
+	if in.short() {
+		c = script.NewCall(in.script, 6+4+len(in.items)).
 			Key(q.Active, q.Lease, q.Processed, day.Processed, q.Pending, q.Marker)
 		in.addTasks(c)
 		in.addFinish(c, script.Flag(in.mark))
@@ -223,7 +224,10 @@ func (s *settleBatch) sort() {
 		if by := cmp.Compare(a.Outcome, b.Outcome); by != 0 || a.Outcome == Requeue || a.Outcome == Retry {
 			return by
 		}
-		return strings.Compare(a.Token, b.Token)
+		if by := strings.Compare(a.Token, b.Token); by != 0 || a.Member == nil || b.Member == nil {
+			return by
+		}
+		return strings.Compare(a.Member.Part, b.Member.Part)
 	})
 }
 
@@ -243,6 +247,14 @@ func (s *settleBatch) addFinish(c *script.Call, others ...any) {
 		tokens = append(strconv.AppendInt(tokens, int64(n), 10), ' ')
 	}
 	c.Arg(statsSeconds, s.queue.TaskPrefixLen, tokens).Arg(others...)
+	if s.script == doneMembersScript {
+		for first, n := 0, 0; first < len(s.items); first += n {
+			part := s.items[first].Member.Part
+			n = runLength(s.items[first:], func(item *Settlement) bool { return item.Member.Part == part })
+			c.Arg(n, part)
+		}
+		return
+	}
 	for i, item := range s.items {
 		if lock := s.queue.Lock(item.Lock); lock != "" {
 			c.Arg(i+1, lock)

@@ -187,7 +187,7 @@ func callFlows(t *testing.T, b *rdb.Broker) {
 	if b.CreateMembers(ctx, calls...); calls[0].Err != nil || calls[1].Err != nil {
 		t.Errorf("members: %v, %v", calls[0].Err, calls[1].Err)
 	}
-	in := &rdb.PartState{Queue: "q", Part: part, Compare: true}
+	in := &rdb.PartState{Queue: "q", Part: part, Compare: rdb.CompareAll}
 	if b.ReadParts(ctx, in); in.Err != nil || in.Made != 4 || in.Planned != 2 || in.Open != 4 {
 		t.Errorf("the part is %+v", in)
 	}

@@ -89,11 +89,18 @@ func ParseFlowPart(name string) (p FlowPart, ok bool) {
 }
 
 // FlowPart returns the part that the task is a member of. It reports false if there is none.
-func (m *TaskMessage) FlowPart() (FlowPart, bool) {
+func (m *TaskMessage) FlowPart() (FlowPart, bool) { return ParseFlowPart(m.FlowPartName()) }
+
+// FlowPartName returns the name of the part that the task is a member of, "" if there is none.
+func (m *TaskMessage) FlowPartName() string {
 	if len(m.Headers) == 0 {
-		return FlowPart{}, false
+		return ""
 	}
-	return ParseFlowPart(partitionUnescapes.Replace(m.Ext().Get(ExtFlow)))
+	name := m.Ext().Get(ExtFlow)
+	if strings.Contains(name, "%") {
+		name = partitionUnescapes.Replace(name)
+	}
+	return name
 }
 
 // SetFlowPart makes the task a member of a part. only states that it is the only task of the node.

@@ -76,7 +76,8 @@ func (a *Attempt) mustSettle() bool { return a.replied == nil || a.status.Load()
 // canWait reports whether the outcome can be sent a moment later: no caller waits for it, and no
 // other task.
 func (a *Attempt) canWait() bool {
-	return a.settlement.Outcome == rdb.Done && a.settlement.Lock == "" && a.replied == nil
+	s := &a.settlement
+	return s.Outcome == rdb.Done && s.Lock == "" && s.Member == nil && a.replied == nil
 }
 
 // Broker returns the broker of the worker.

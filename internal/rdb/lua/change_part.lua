@@ -21,7 +21,9 @@ if ARGV[1] == "check" then
   end
   local now, us = clock()
   if version then
-    redis.call("ZADD", KEYS[4], string.format("%d", now * 1000 + math.floor(us / 1000) + ARGV[4]), ARGV[2])
+    local check = string.format("%d", now * 1000 + math.floor(us / 1000) + ARGV[4])
+    redis.call("HSET", KEYS[1], "check", check)
+    redis.call("ZADD", KEYS[4], check, ARGV[2])
     redis.call("EXPIRE", KEYS[4], ARGV[5])
   end
   return OK

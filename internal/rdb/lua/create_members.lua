@@ -75,7 +75,9 @@ if planned then
 end
 redis.call("HINCRBY", KEYS[4], "version", 1)
 redis.call("EXPIRE", KEYS[4], ARGV[5])
-redis.call("ZADD", KEYS[6], "NX", string.format("%d", now * 1000 + math.floor(us / 1000) + ARGV[6]), ARGV[3])
+local check = string.format("%d", now * 1000 + math.floor(us / 1000) + ARGV[6])
+redis.call("HSET", KEYS[4], "check", check)
+redis.call("ZADD", KEYS[6], "NX", check, ARGV[3])
 redis.call("EXPIRE", KEYS[6], ARGV[5])
 if #ready > 0 then
   redis.call("LPUSH", KEYS[1], unpack(ready))

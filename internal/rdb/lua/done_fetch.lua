@@ -22,7 +22,8 @@
 -- ARGV[10]    TTL of the daily counter in seconds
 -- ARGV[11]    length of the prefix of the task keys
 -- ARGV[12]    tokens of the tasks to settle, as in done.lua
--- ARGV[13..]  for each lock: number of its task, the lock
+-- ARGV[13..]  for each lock: number of its task, the lock; in the variant done_fetch_members as in
+--             done_members
 -- RETURN      {the reply of done.lua, the reply of fetch.lua or its error}: a failed fetch does not
 --             revert the settlements
 -- BOUND       500 tasks to settle; n, at most 500, to fetch, and of them a megabyte of messages and
@@ -59,8 +60,13 @@ if #KEYS == 9 and #ARGV == 12 and ARGV[6] == "0" and ARGV[8] == "0" and ARGV[9] 
   end
 end
 -- include: codes fields clock mark counters locks long active held finish waited take
+-- members: -- include: member
 
-local codes = finish(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[10], { unpack(KEYS, 9) }, ARGV[11], ARGV[12], { unpack(ARGV, 13) })
+local tasks, locks = { unpack(KEYS, 9) }, { unpack(ARGV, 13) }
+-- members: local parts = locks
+-- members: locks = {}
+local codes, _, ids = finish(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[10], tasks, ARGV[11], ARGV[12], locks)
+-- members: countDone(parts, codes, tasks, ARGV[11], ids)
 return {
   codes,
   take(KEYS[1], KEYS[2], KEYS[5], KEYS[6], KEYS[7], KEYS[8], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7],

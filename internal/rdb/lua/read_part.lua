@@ -6,15 +6,20 @@
 -- KEYS[2]  its open members
 -- KEYS[3]  its failed members
 -- ARGV[1]  prefix of the task keys
--- ARGV[2]  cursor of the page; "" = compare nothing
+-- ARGV[2]  cursor of the page; "" = compare nothing; due = begin with the first page, if the part has
+--          not changed for long
 -- ARGV[3]  TTL of the part in seconds
 -- RETURN   {1 if the part exists, else 0, version, made, planned, succeeded, failed, deleted, open,
 --          1 if closed, else 0, the next cursor, "0" = all pages are read}
 -- BOUND    a page of 100 open and 100 failed members; for small sets, all up to 128
--- include: fields
+-- include: fields clock
 
 local cursor, moved = ARGV[2], {}
 local exists = redis.call("EXISTS", KEYS[1])
+if cursor == "due" then
+  local now, us = clock()
+  cursor = tonumber(redis.call("HGET", KEYS[1], "check") or 0) <= now * 1000 + us / 1000 and "0" or ""
+end
 if cursor ~= "" and exists == 1 then
   local page = redis.call("SSCAN", KEYS[2], cursor, "COUNT", 100)
   local ended = { completed = {}, archived = {}, gone = {} }
@@ -69,4 +74,4 @@ local function number(i)
   return tonumber(f[i] or "0") or 0
 end
 return { exists, number(1), number(2), number(3), number(4), redis.call("SCARD", KEYS[3]), number(5), redis.call("SCARD", KEYS[2]),
-  f[6] and 1 or 0, cursor }
+  f[6] and 1 or 0, cursor == "" and "0" or cursor }

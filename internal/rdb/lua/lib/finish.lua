@@ -1,5 +1,6 @@
 -- finish(active, lease, processed, today, ttl, tasks, length, tokens, locks) implements done.lua:
--- tasks are the keys, locks the arguments of the locks.
+-- tasks are the keys, locks the arguments of the locks. It returns the reply, and the number and
+-- the IDs of the tasks that it has settled.
 local function finish(active, lease, processed, today, ttl, tasks, length, tokens, locks)
   local codes, ids, toDelete, done = {}, {}, {}, 0
   local i, from = 0, length + 1
@@ -28,5 +29,5 @@ local function finish(active, lease, processed, today, ttl, tasks, length, token
     redis.call("DEL", unpack(toDelete))
     count(processed, today, done, ttl)
   end
-  return done == #codes and OK or codes, done
+  return done == #codes and OK or codes, done, ids
 end

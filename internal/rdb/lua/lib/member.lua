@@ -78,3 +78,29 @@ local function countEnds(ends, prefix, now, us)
     end
   end
 end
+
+-- countDone(parts, codes, tasks, length, done) counts members that have succeeded and were deleted,
+-- given the arguments of done_members: runs of tasks with the same part, as pairs of their number
+-- and the name; the first and last result of finish; the keys of the tasks, and the length of their
+-- prefix.
+local function countDone(parts, codes, tasks, length, done)
+  local ends, t, from = {}, 0, length + 1
+  if #parts == 2 and #done > 0 then
+    ends[parts[2]] = { succeeded = done, failed = {}, deleted = {} }
+  end
+  for p = 1, #parts > 2 and #done > 0 and #parts or 0, 2 do
+    local name = parts[p + 1]
+    local part = ends[name] or { succeeded = {}, failed = {}, deleted = {} }
+    ends[name] = part
+    for _ = 1, tonumber(parts[p]) do
+      t = t + 1
+      if codes == OK or codes[t] == OK then
+        table.insert(part.succeeded, string.sub(tasks[t], from))
+      end
+    end
+  end
+  if #done > 0 then
+    local now, us = clock()
+    countEnds(ends, string.sub(tasks[1], 1, length - 2), now, us)
+  end
+end
