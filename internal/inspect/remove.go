@@ -15,7 +15,8 @@ const removeRounds = 100
 // scanPage is the COUNT of the scans of a removal.
 const scanPage = 1000
 
-// RemoveQueue deletes a queue and everything that Redis stores under its name. Without force it
+// RemoveQueue deletes a queue and everything that Redis stores under its name, except for the parts
+// of flows, which expire: so flows find that their members were deleted. Without force it
 // returns ErrQueueNonempty if there is a task; with force it returns ErrTaskActive, and deletes
 // nothing, if one is active.
 //
@@ -86,7 +87,7 @@ func (r *removal) sweep(ctx context.Context) (clean bool, err error) {
 		if err != nil {
 			return false, fmt.Errorf("inspect: listing keys: %w", err)
 		}
-		keys = slices.DeleteFunc(keys, func(key string) bool { return key == k.Paused() })
+		keys = slices.DeleteFunc(keys, func(key string) bool { return key == k.Paused() || strings.HasPrefix(key, k.FlowPrefix()) })
 		for page := range slices.Chunk(keys, script.MaxBatch) {
 			none, err := r.delete(ctx, page)
 			if err != nil {

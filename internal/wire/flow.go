@@ -49,6 +49,9 @@ func (n Namespace) Flow(id string) string { return string(n) + ":flow:{" + id + 
 // FlowPlan is the STRING with the FlowPlan of a flow. An extension; it has a TTL.
 func (n Namespace) FlowPlan(id string) string { return n.Flow(id) + ":plan" }
 
+// FlowPrefix is the prefix of the keys for flows.
+func (q Queue) FlowPrefix() string { return q.prefix + "flows:" }
+
 // The beginnings of the keys of parts.
 const (
 	flowParts  = "flows:part:"

@@ -106,6 +106,7 @@ func TestQueueKeys(t *testing.T) {
 		"PartitionRates":    "asynq:{low}:partitions:rates",
 		"PartitionClock":    "asynq:{low}:partitions:clock",
 		"PartitionSettings": "asynq:{low}:partitions:settings",
+		"FlowPrefix":        "asynq:{low}:flows:",
 		"FlowPart":          "asynq:{low}:flows:part:r1:pack:order:42",
 		"FlowOpen":          "asynq:{low}:flows:open:r1:pack:order:42",
 		"FlowFailed":        "asynq:{low}:flows:failed:r1:pack:order:42",
@@ -129,6 +130,7 @@ var packPart = wire.FlowPart{Run: "r1", Node: "pack", Flow: "order:42"}
 // queueKeys returns the results of all methods of q, by their names.
 func queueKeys(q wire.Queue) map[string]string {
 	return map[string]string{
+		"FlowPrefix":        q.FlowPrefix(),
 		"FlowPart":          q.FlowPart(packPart),
 		"FlowOpen":          q.FlowOpen(packPart),
 		"FlowFailed":        q.FlowFailed(packPart),

@@ -150,6 +150,16 @@ function does.reschedule()
 end
 
 local discarded = #out > 0 and does[verb]() or 0
+-- Servers compare the parts of flows with their members soon.
+local checked = {}
+for _, at in ipairs(out) do
+  local part = at.part and string.sub(ARGV[3], 1, -3) .. "flows:part:" .. at.part
+  if part and not checked[part] and redis.call("EXISTS", part) == 1 then
+    checked[part] = true
+    redis.call("HSET", part, "check", 0)
+    redis.call("ZADD", string.sub(ARGV[3], 1, -3) .. "flows:due", now, at.part)
+  end
+end
 codes[#codes + 1], codes[#codes + 2] = math.floor(discarded / 36), discarded % 36
 if #out > 0 then
   store(KEYS[9], ARGV[2], codes)

@@ -57,7 +57,7 @@ end
 -- the state in which the caller found it. It only reads, so a key of another type aborts the script
 -- before the first write.
 local function locate(q, task, id)
-  local f = fields(task, "state", "group", "unique_key", "held")
+  local f = fields(task, "state", "group", "unique_key", "held", "flow")
   local state, group = f[1], f[2] or ""
   if not state then
     return GONE
@@ -68,7 +68,7 @@ local function locate(q, task, id)
   elseif state == q.unfit then
     return UNFIT
   end
-  local at = { id = id, task = task, state = state, group = group, lock = f[3], key = collection(q, state, group) }
+  local at = { id = id, task = task, state = state, group = group, lock = f[3], key = collection(q, state, group), part = f[5] }
   if state == "scheduled" and f[4] then
     at.held = f[4] .. id
     redis.call("ZCARD", q.held)
