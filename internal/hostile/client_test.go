@@ -2,6 +2,7 @@ package hostile_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -72,6 +73,42 @@ var hostileClient = map[string]func(h *hostile){
 		_, err := c.Enqueue(asynq.NewTask("t", nil))
 		h.check(errors.Is(err, redis.ErrClosed), "error after Close: %v", err)
 		h.check(c.Ping() != nil && c.Close() != nil, "Ping of a closed client succeeded")
+	},
+	"Client.Signal": func(h *hostile) {
+		ctx := context.Background()
+		for _, queue := range append(blankNames, "}x") {
+			h.wantErr(h.Client.Signal(ctx, queue, "pending", "s", 1), nil, "queue name")
+		}
+		for _, name := range blankNames {
+			h.wantErr(h.Client.Signal(ctx, "default", "pending", name, 1), nil, "name must not be empty")
+		}
+		for name, text := range map[string]string{notUTF8: "UTF-8", hugeName: "too long"} {
+			h.wantErr(h.Client.Signal(ctx, "default", "pending", name, 1), nil, text)
+		}
+		h.wantErr(h.Client.Signal(ctx, "default", "", "s", 1), nil, "task ID must not be empty")
+		h.wantErr(h.Client.Signal(noContext, "default", "pending", "s", 1), nil, "ctx must not be nil")
+		h.wantErr(h.Client.Signal(ctx, "default", "pending", "s", func() {}), nil, "unsupported type")
+		h.wantErr(h.Client.Signal(ctx, "default", "pending", "s", hugeName), nil, "1048578 bytes")
+		for _, queue := range append(unusualNames, "default", notUTF8) {
+			for _, id := range append(unusualNames, notUTF8) {
+				h.wantErr(h.Client.Signal(ctx, queue, id, "s", 1), asynq.ErrTaskNotFound)
+			}
+		}
+		canceled, cancel := context.WithCancel(ctx)
+		cancel()
+		h.wantErr(h.Client.Signal(canceled, "none", "none", "s", 1), context.Canceled, "may or may not be sent")
+		for _, name := range unusualNames {
+			if len(name) > 200 {
+				continue
+			}
+			h.noErr(h.Client.Signal(ctx, "default", "later", name, name))
+			h.noErr(h.Client.Signal(ctx, "default", "later", name, nil))
+			field := h.Env.Queue.Task("later")
+			got := h.RDB.HGet(ctx, field, "sig:"+name).Val()
+			want, _ := json.Marshal(name)
+			h.check(got == string(want), "signal %q has the value %q", name, got)
+			h.noErr(h.RDB.HDel(ctx, field, "sig:"+name).Err())
+		}
 	},
 	"Client.Ping": func(h *hostile) { h.noErr(h.Client.Ping()) },
 	"Client.Enqueue": func(h *hostile) {

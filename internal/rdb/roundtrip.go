@@ -45,6 +45,7 @@ func (b *Broker) RoundTrip(ctx context.Context, t *RoundTrip) {
 			calls = append(calls, s.call)
 		}
 	}
+	calls = b.appendAwaits(calls, t.Settle)
 	for _, p := range pairs { // after all other settlements: they free capacity for the fetches
 		calls = append(calls, p.call)
 	}

@@ -73,6 +73,7 @@ type Extra struct {
 	Number   int    // of the attempt
 	LogSize  int    // maximum number of entries of the log
 	Progress []byte // a wire.Progress; nil: unchanged
+	Await    bool   // Defer: then let the task sleep until the signal that it awaits
 }
 
 // Member is for tasks whose end concerns others: the node of a flow, clients that wait, or both.

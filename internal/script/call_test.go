@@ -45,6 +45,18 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 		t.Errorf("results: %+v, %+v", results[0], results[1])
 	}
 	b.WriteProgress(ctx, results)
+	if _, err := b.ReadSteps(ctx, "q", "a", "f"); err != nil {
+		t.Error(err)
+	}
+	if err := b.WriteStep(ctx, &rdb.StepWrite{Queue: "q", ID: "a", Token: "f", Name: "s", Kind: wire.StepWait, For: time.Hour}); err != nil {
+		t.Error(err)
+	}
+	if err := b.Signal(ctx, "q", "a", "s", []byte("1")); err != nil {
+		t.Error(err)
+	}
+	b.RoundTrip(ctx, &rdb.RoundTrip{Settle: []*rdb.Settlement{
+		{Queue: "q", ID: "a", Token: "another", Outcome: rdb.Defer, Extra: &rdb.Extra{Await: true}},
+	}})
 	b.Extend(ctx, "q", time.Minute, []rdb.Held{{ID: "a", Token: "f"}, {ID: "b", Token: "f"}})
 	var settlements []*rdb.Settlement
 	for _, outcome := range []rdb.Outcome{rdb.Done, rdb.Complete, rdb.Retry, rdb.Defer, rdb.Archive, rdb.Requeue, rdb.Revoke, rdb.Expire, rdb.Discard} {

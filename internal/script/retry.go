@@ -28,9 +28,9 @@ func (b *Conn) RunRetrying(ctx context.Context, budget time.Duration, calls []*C
 		wait := pause/2 + rand.N(pause) //nolint:gosec // jitter
 		open := calls[:0]
 		for _, c := range calls {
-			down := c.Queue.outage.record(began, transient(c.Err))
+			down := c.Queue.outage.record(began, Transient(c.Err))
 			left := budget - max(down, time.Since(first)) // without an outage only this call's time counts
-			if transient(c.Err) && left > 0 {
+			if Transient(c.Err) && left > 0 {
 				open, wait = append(open, c), min(wait, left)
 			}
 		}
@@ -73,9 +73,9 @@ func (o *outage) record(began time.Time, failed bool) time.Duration {
 	return now.Sub(o.began)
 }
 
-// transient reports whether err is typical of a failover: a connection error, a timeout, or a reply
+// Transient reports whether err is typical of a failover: a connection error, a timeout, or a reply
 // that says so. Other error replies are final.
-func transient(err error) bool {
+func Transient(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, redis.ErrClosed):
 		return false

@@ -65,4 +65,7 @@ const (
 	FieldSettled      = "settled"  // extension: the token of the last settled attempt, or the ID of its recovery
 	FieldLog          = "log:"     // extension: prefix of the fields of the last failed attempts, see LogField
 	FieldProgress     = "progress" // extension: what the handler reported last, see Progress
+	FieldStep         = "step:"    // extension: prefix of the fields of the steps of the task, see Step
+	FieldSignal       = "sig:"     // extension: prefix of the fields of signals; each has a value as JSON
+	FieldAwaits       = "awaits"   // extension: the signal that the task waits for, see DecodeAwaits
 )

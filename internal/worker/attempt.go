@@ -35,6 +35,7 @@ type Attempt struct {
 	stack      []byte                 // of a handler that called runtime.Goexit
 	result     atomic.Pointer[result] // nil: none was written
 	report     atomic.Pointer[report] // nil: no progress was reported
+	steps      atomic.Pointer[Steps]  // nil: its handler has used none
 	settlement rdb.Settlement
 	tries      int // of the settlement
 

@@ -16,6 +16,9 @@ type Broker interface {
 	PassMarker(ctx context.Context, queue string) error
 	WriteResults(ctx context.Context, writes []*rdb.ResultWrite)
 	WriteProgress(ctx context.Context, writes []*rdb.ResultWrite)
+	ReadSteps(ctx context.Context, queue, id, token string) (*rdb.StepState, error)
+	ReadStep(ctx context.Context, queue, id, field string) (string, error)
+	WriteStep(ctx context.Context, w *rdb.StepWrite) error
 	Extend(ctx context.Context, queue string, lease time.Duration, tasks []rdb.Held)
 }
 

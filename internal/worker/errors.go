@@ -50,6 +50,9 @@ func (e *PanicError) Unwrap() error {
 type RetryError struct {
 	After  time.Duration
 	Snooze bool // does not count as an attempt
+	Await  bool // with Snooze: until the task gets the signal that it awaits, or After has passed
+
+	until time.Time // in place of After, if it is not zero: when a step ends
 }
 
 // Error describes the requested delay.

@@ -291,10 +291,22 @@ func (f *Fetcher) fail(a *Attempt, err error) {
 		msg.Retried++
 	default:
 		s.Outcome, s.Delay = rdb.Defer, f.delay(a, err, request)
+		if requested && request.Await {
+			f.await(a)
+		}
 	}
 	clearUnhandled(msg)
 	f.writeFailure(a, err)
 	f.keepFailure(a, err)
+}
+
+// await makes the settlement let the task sleep until it gets the signal that it awaits.
+func (f *Fetcher) await(a *Attempt) {
+	s := &a.settlement
+	if s.Extra == nil {
+		s.Extra = &rdb.Extra{}
+	}
+	s.Extra.Await, s.Delay = true, min(s.Delay, awaitDelay)
 }
 
 // writeFailure writes the message with the error of the attempt to the settlement, and the entry of
@@ -356,6 +368,9 @@ const fallbackDelay = time.Minute
 // RetryDelayFunc.
 func (f *Fetcher) delay(a *Attempt, err error, request *RetryError) time.Duration {
 	if request != nil {
+		if !request.until.IsZero() {
+			return max(time.Until(request.until), 0)
+		}
 		return max(request.After, 0)
 	}
 	d := fallbackDelay

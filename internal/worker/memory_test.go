@@ -364,6 +364,19 @@ func (m *memory) WriteProgress(_ context.Context, writes []*rdb.ResultWrite) {
 	})
 }
 
+// The memory has no steps: their tests are on Redis.
+var errNoSteps = errors.New("no steps")
+
+func (m *memory) ReadSteps(context.Context, string, string, string) (*rdb.StepState, error) {
+	return nil, errNoSteps
+}
+
+func (m *memory) ReadStep(context.Context, string, string, string) (string, error) {
+	return "", errNoSteps
+}
+
+func (m *memory) WriteStep(context.Context, *rdb.StepWrite) error { return errNoSteps }
+
 func (m *memory) write(writes []*rdb.ResultWrite, store func(task *memTask, data string)) {
 	defer m.travel()()
 	m.mu.Lock()
