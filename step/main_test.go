@@ -1,9 +1,16 @@
 package step_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/asynq-go/asynq/internal/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+// TestMain runs the tests. Tests that kill processes start this binary again as a child process.
+func TestMain(m *testing.M) {
+	if uri := os.Getenv(childEnv); uri != "" {
+		os.Exit(runChild(uri))
+	}
+	testenv.Main(m)
+}
