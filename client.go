@@ -12,6 +12,7 @@ import (
 	"github.com/asynq-go/asynq/internal/inspect"
 	"github.com/asynq-go/asynq/internal/rdb"
 	"github.com/asynq-go/asynq/internal/script"
+	"github.com/asynq-go/asynq/internal/waits"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
@@ -19,6 +20,7 @@ import (
 type Client struct {
 	conn     connection
 	broker   *rdb.Broker
+	waits    waits.Waits
 	batchers sync.Map // lane → *batch.Batcher: an unreachable shard must not block the queues of others
 }
 
@@ -28,7 +30,7 @@ func NewClient(r RedisConnOpt) *Client {
 	conn := connect(r)
 	broker := conn.enqueuer()
 	broker.RetryBudget = conn.retryBudget
-	return &Client{conn: conn, broker: broker}
+	return &Client{conn: conn, broker: broker, waits: waits.Waits{Broker: broker}}
 }
 
 // NewClientFromRedisClient returns a client that uses an existing connection, which the caller
@@ -75,6 +77,10 @@ func (c *Client) EnqueueContext(ctx context.Context, task *Task, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
+	return c.enqueue(ctx, made)
+}
+
+func (c *Client) enqueue(ctx context.Context, made *creation) (*TaskInfo, error) {
 	if err := c.send(ctx, &made.order); err != nil {
 		return nil, c.rejected(ctx, []*creation{made}, []error{err})[0]
 	}

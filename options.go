@@ -41,6 +41,8 @@ const (
 	ThrottleOpt       // [2]string: key and window
 	ExpiresInOpt      // time.Duration
 	PartitionKeyOpt   // string
+	AwaitableOpt      // bool: true
+	CancelOnReturnOpt // bool: true
 )
 
 // Option configures how a task is processed. Options are comparable: options created with equal
@@ -131,7 +133,7 @@ func (o *taskOptions) apply(opt Option, now time.Time) error {
 		}
 		o.headers[v[0]] = v[1]
 	case idempotencyKeyOption, uniqueKeyOption, onDuplicateOption, debounceOption, throttleOption, expiresInOption,
-		partitionKeyOption:
+		partitionKeyOption, awaitableOption, cancelOnReturnOption:
 		if o.rare == nil {
 			o.rare = &rareOptions{}
 		}

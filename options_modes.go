@@ -155,6 +155,8 @@ type rareOptions struct {
 	chosen    bool // a policy was given
 	expiresIn time.Duration
 	partition string // of PartitionKey
+
+	awaitable, cancelOnReturn bool
 }
 
 // ownKey is the argument of an option with a key.
@@ -194,6 +196,10 @@ func (r *rareOptions) apply(opt Option) (err error) {
 		}
 	case partitionKeyOption:
 		r.partition, err = string(v), validPartitionKey(string(v))
+	case awaitableOption:
+		r.awaitable = true
+	case cancelOnReturnOption:
+		r.cancelOnReturn = true
 	}
 	return err
 }
@@ -289,6 +295,9 @@ func (c *creation) addRare(o *taskOptions, keys wire.Queue, now time.Time) (err 
 	}
 	if r.partition != "" {
 		c.msg.SetPartitionKey(r.partition)
+	}
+	if r.awaitable {
+		c.msg.SetExt(c.msg.Ext().Set(wire.ExtAwait, "-"))
 	}
 	return nil
 }

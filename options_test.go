@@ -47,6 +47,8 @@ func TestOptionsAsGoSource(t *testing.T) {
 		{Throttle("k", time.Minute), ThrottleOpt, [2]string{"k", "1m0s"}, `Throttle("k", 1m0s)`},
 		{ExpiresIn(time.Minute), ExpiresInOpt, time.Minute, "ExpiresIn(1m0s)"},
 		{PartitionKey("customer-42"), PartitionKeyOpt, "customer-42", `PartitionKey("customer-42")`},
+		{Awaitable(), AwaitableOpt, true, "Awaitable()"},
+		{CancelOnReturn(), CancelOnReturnOpt, true, "CancelOnReturn()"},
 	} {
 		if test.opt.Type() != test.kind || !reflect.DeepEqual(test.opt.Value(), test.value) || test.opt.String() != test.source {
 			t.Errorf("got %v, %v, %s; want %v, %v, %s", test.opt.Type(), test.opt.Value(), test.opt, test.kind, test.value, test.source)

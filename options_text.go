@@ -66,6 +66,8 @@ var optionKinds = [...]optionKind{
 	ThrottleOpt:       newOptionKind("Throttle", func(pair [2]string) Option { return throttleOption(pair) }, parsePair),
 	ExpiresInOpt:      newOptionKind("ExpiresIn", ExpiresIn, time.ParseDuration),
 	PartitionKeyOpt:   newOptionKind("PartitionKey", PartitionKey, strconv.Unquote),
+	AwaitableOpt:      newOptionKind("Awaitable", func(bool) Option { return Awaitable() }, parseNothing),
+	CancelOnReturnOpt: newOptionKind("CancelOnReturn", func(bool) Option { return CancelOnReturn() }, parseNothing),
 }
 
 func newOptionKind[T any](name string, option func(T) Option, parse func(string) (T, error)) optionKind {

@@ -15,6 +15,7 @@ func TestFormatOption(t *testing.T) {
 		MaxRetry(3), Queue(`a"b\` + "\x00\n"), TaskID("a, b"), Timeout(90 * time.Millisecond), Timeout(math.MaxInt64), Deadline(at),
 		Unique(time.Hour), ProcessAt(at), ProcessAt(time.Time{}), ProcessIn(-time.Minute), Retention(0), Group(")("), Header(`k", "`, `v")`),
 		IdempotencyKey(`k", "`, time.Hour), UniqueKey(", ", time.Hour), OnDuplicate(Replace), Debounce(`",")`, 1, 0), Throttle("(", 1), ExpiresIn(1), PartitionKey(`k", "`),
+		Awaitable(), CancelOnReturn(),
 	} {
 		text, err := FormatOption(opt)
 		if err != nil {

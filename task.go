@@ -198,6 +198,18 @@ type creation struct {
 
 // newCreation validates a task and encodes it. opts override the options of the task.
 func newCreation(t *Task, opts []Option, keys func(queue string) wire.Queue, now time.Time) (*creation, error) {
+	c, err := prepareCreation(t, opts, keys, now, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.encode(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// prepareCreation validates a task. awaited allows CancelOnReturn.
+func prepareCreation(t *Task, opts []Option, keys func(queue string) wire.Queue, now time.Time, awaited bool) (*creation, error) {
 	if t == nil {
 		return nil, errors.New("asynq: task must not be nil")
 	}
@@ -245,12 +257,20 @@ func newCreation(t *Task, opts []Option, keys func(queue string) wire.Queue, now
 		if err := c.addRare(o, keys(o.queue), now); err != nil {
 			return nil, err
 		}
+		if o.rare.cancelOnReturn && !awaited {
+			return nil, errors.New("asynq: CancelOnReturn is for EnqueueAndWait: omit it")
+		}
 	}
 	c.msg.UniqueKey = c.order.Lock
-	if c.order.Message, err = c.msg.Encode(); err != nil {
-		return nil, fmt.Errorf("asynq: task cannot be stored: %w", err)
-	}
 	return c, nil
+}
+
+// encode encodes the message of the task.
+func (c *creation) encode() (err error) {
+	if c.order.Message, err = c.msg.Encode(); err != nil {
+		return fmt.Errorf("asynq: task cannot be stored: %w", err)
+	}
+	return nil
 }
 
 // info returns the initial state of the task.

@@ -127,6 +127,7 @@ var mayImport = map[string][]string{
 	"internal/inspect":   {"internal/rdb", "internal/rollup", "internal/script", "internal/wire"},
 	"internal/rdbcheck":  {"internal/script", "internal/wire"},
 	"internal/flow":      {"internal/inspect", "internal/rdb", "internal/script", "internal/wire"},
+	"internal/waits":     {"internal/rdb", "internal/wire"},
 	"internal/access":    {"internal/inspect", "internal/rdb", "internal/wire"},
 	"internal/worker":    {"internal/batch", "internal/rdb", "internal/script", "internal/wire"},
 	"internal/loops":     {"internal/rdb", "internal/rollup", "internal/script", "internal/wire"},

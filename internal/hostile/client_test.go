@@ -281,6 +281,48 @@ var hostileOption = map[string]func(h *hostile){
 	},
 }
 
+// hostileWaits waits for tasks that do not end, do not exist, or cannot be enqueued.
+var hostileWaits = map[string]func(h *hostile){
+	"Client.EnqueueAndWait": func(h *hostile) {
+		_, err := h.Client.EnqueueAndWait(noContext, asynq.NewTask("t", nil))
+		h.wantErr(err, nil, "context")
+		for name, invalid := range invalidTasks {
+			_, err := h.Client.EnqueueAndWait(context.Background(), invalid.task, invalid.opts...)
+			h.wantErr(err, nil, invalid.text)
+			h.check(err != nil, "%s is accepted", name)
+		}
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, err = h.Client.EnqueueAndWait(ended, asynq.NewTask("t", nil), asynq.CancelOnReturn())
+		h.wantErr(err, context.Canceled)
+	},
+	"Client.Wait": func(h *hostile) {
+		_, err := h.Client.Wait(noContext, "default", "x")
+		h.wantErr(err, nil, "context")
+		_, err = h.Client.Wait(context.Background(), "}x", "x")
+		h.wantErr(err, nil, "closing brace")
+		for _, name := range append(append([]string{"missing", notUTF8}, blankNames...), unusualNames...) {
+			_, err := h.Client.Wait(context.Background(), "default", name)
+			h.wantErr(err, asynq.ErrTaskNotFound)
+			_, err = h.Client.Wait(context.Background(), "missing queue", name)
+			h.wantErr(err, asynq.ErrTaskNotFound)
+		}
+	},
+	"Awaitable": func(h *hostile) {
+		info := h.wantAccepted(asynq.NewTask("t", nil), asynq.Awaitable(), nil, asynq.Awaitable())
+		h.check(len(info.Headers) == 0, "Awaitable became the headers %v", info.Headers)
+	},
+	"CancelOnReturn": func(h *hostile) {
+		_, err := h.Client.Enqueue(asynq.NewTask("t", nil, asynq.CancelOnReturn()))
+		h.wantErr(err, nil, "CancelOnReturn is for EnqueueAndWait")
+	},
+	"TaskFailedError.Error": func(h *hostile) {
+		for _, err := range []*asynq.TaskFailedError{nil, {}, {Info: &asynq.TaskInfo{LastErr: notUTF8}}} {
+			h.check(err.Error() != "", "a TaskFailedError has no text")
+		}
+	},
+}
+
 // hostileModes returns a call of an option with odd keys and durations. The second of two calls
 // stands for the task of the first, or, after the first task of a throttle, of the second.
 func hostileModes(option func(key string, d time.Duration) asynq.Option, policy asynq.Option) func(h *hostile) {

@@ -27,6 +27,7 @@ import (
 // their names. Each leaves Redis unchanged.
 var hostileCalls = map[string]map[string]func(h *hostile){
 	"client":    hostileClient,
+	"waits":     hostileWaits,
 	"option":    hostileOption,
 	"task":      hostileTask,
 	"inspector": hostileInspector,

@@ -47,9 +47,9 @@ func wantRows(t *testing.T, p *rdb.PartState, want string) {
 }
 
 // settleRow settles a member that is active under the token f.
-func settleRow(t *testing.T, b *rdb.Broker, id string, outcome rdb.Outcome) script.Code {
+func settleRow(t *testing.T, b *rdb.Broker, id string, outcome rdb.Outcome) {
 	t.Helper()
-	return redistest.Settle(t, b, rdb.Settlement{
+	redistest.Settle(t, b, rdb.Settlement{
 		ID: id, Token: "f", Outcome: outcome, Retention: 60, Member: &rdb.Member{Part: rows.String()},
 	})
 }

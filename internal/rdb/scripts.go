@@ -50,4 +50,6 @@ var (
 	changePartScript        = load("change_part")
 	startFlowScript         = load("start_flow")
 	writeFlowScript         = load("write_flow")
+	awaitScript             = load("await")
+	statesScript            = load("states")
 )

@@ -203,6 +203,12 @@ func callFlows(t *testing.T, b *rdb.Broker) {
 	if b.ReadParts(ctx, in); in.Err != nil || in.Made != 4 || in.Planned != 2 || in.Open != 4 {
 		t.Errorf("the part is %+v", in)
 	}
+	if state, reported, err := b.Await(ctx, "c", "q", "m1"); state != wire.StatePending || reported || err != nil {
+		t.Errorf("await: %v, %v, %v", state, reported, err)
+	}
+	if states, err := b.States(ctx, "q", []string{"m1", "missing"}); err != nil || states[0] != wire.StatePending || states[1] != 0 {
+		t.Errorf("states: %v, %v", states, err)
+	}
 	if has, err := b.ClosePart(ctx, "q", part); !has || err != nil {
 		t.Errorf("closed a part with members %v, error %v", has, err)
 	}

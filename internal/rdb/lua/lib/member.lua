@@ -7,9 +7,12 @@ local function noteEnd(ends, prefix, flow, client, task, id, outcome, result)
   if not how then
     return
   end
+  -- read() returns the result, false if it is too large to be copied.
   local function read()
-    local size = not result and redis.call("HSTRLEN", task, "result") or 0
-    return result or size > 0 and size <= 65536 and redis.call("HGET", task, "result") or nil
+    if (result and #result or redis.call("HSTRLEN", task, "result")) > 65536 then
+      return false
+    end
+    return result or redis.call("HGET", task, "result") or ""
   end
   if flow then
     local name = string.sub(flow, 2)
@@ -17,14 +20,12 @@ local function noteEnd(ends, prefix, flow, client, task, id, outcome, result)
     ends[name] = part
     table.insert(part[how], id)
     if how == "succeeded" and string.sub(flow, 1, 1) == "1" then
-      part.result = read()
+      part.result = read() or nil
     end
   end
   if client then
-    local text = #id .. " " .. how .. " " .. id
-    if how == "succeeded" then
-      text = text .. (read() or "")
-    end
+    local value = how == "succeeded" and read()
+    local text = #id .. " " .. (value == false and how == "succeeded" and "unread" or how) .. " " .. id .. (value or "")
     ends.replies = ends.replies or {}
     local waiting = redis.call("HGET", task, "awaited_by") or ""
     for name in string.gmatch(client .. " " .. waiting, "%S+") do
@@ -69,7 +70,7 @@ local function countEnds(ends, prefix, now, us)
       end
     end
     if changed then
-      if part.result then
+      if part.result and part.result ~= "" then
         redis.call("HSET", key, "result", part.result)
       end
       redis.call("HINCRBY", key, "version", 1)

@@ -1,0 +1,214 @@
+// Package waits waits for the ends of tasks. Workers report them to a list of the client, on which
+// it blocks with one connection per lane. A report may be lost with a connection, so the states of
+// all awaited tasks are also read every few seconds, many at a time.
+package waits
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/wire"
+)
+
+// Broker is the part of rdb.Broker that Waits use.
+type Broker interface {
+	ID() string
+	Lane(queue string) string
+	Await(ctx context.Context, client, queue, id string) (state wire.State, reported bool, err error)
+	Replies(ctx context.Context, client string, queues []string, timeout time.Duration, receive func(rdb.Reply)) error
+	EndReplies(ctx context.Context, client, queue string)
+	States(ctx context.Context, queue string, ids []string) ([]wire.State, error)
+}
+
+const (
+	// A lap is the time between two readings of the states: a quarter of a second for each call
+	// that they need, within these bounds.
+	minLap = time.Second
+	maxLap = 5 * time.Second
+
+	perCall = 500 // states that one call reads
+)
+
+// Waits waits for the ends of tasks of a client. The zero value with a Broker is ready.
+type Waits struct {
+	Broker Broker
+
+	mu    sync.Mutex
+	lanes map[string]*lane
+}
+
+// lane is the awaited tasks of the queues of one lane. Its goroutine runs while there are any.
+type lane struct {
+	waits   *Waits
+	queues  map[string]map[string][]*Wait // by queue and ID
+	count   int
+	running bool
+	blocked []string // the queues on which the goroutine blocks; nil: it does not
+}
+
+// Wait waits for the end of one task.
+type Wait struct {
+	// End yields the end of the task, once.
+	End <-chan rdb.Reply
+
+	lane      *lane
+	queue, id string
+	end       chan rdb.Reply
+}
+
+// Begin waits for a task. The caller must call Stop.
+func (w *Waits) Begin(queue, id string) *Wait {
+	name := w.Broker.Lane(queue)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lanes == nil {
+		w.lanes = make(map[string]*lane)
+	}
+	l := w.lanes[name]
+	if l == nil {
+		l = &lane{waits: w, queues: make(map[string]map[string][]*Wait)}
+		w.lanes[name] = l
+	}
+	end := make(chan rdb.Reply, 1)
+	wait := &Wait{End: end, lane: l, queue: queue, id: id, end: end}
+	if l.queues[queue] == nil {
+		l.queues[queue] = make(map[string][]*Wait)
+	}
+	l.queues[queue][id] = append(l.queues[queue][id], wait)
+	l.count++
+	switch {
+	case !l.running:
+		l.running = true
+		go l.run()
+	case l.blocked != nil && !slices.Contains(l.blocked, queue):
+		go w.Broker.EndReplies(context.Background(), w.Broker.ID(), l.blocked[0])
+		l.blocked = nil
+	}
+	return wait
+}
+
+// Stop ends the wait.
+func (w *Wait) Stop() {
+	l := w.lane
+	l.waits.mu.Lock()
+	defer l.waits.mu.Unlock()
+	l.remove(w)
+	if l.count == 0 && l.blocked != nil { // end the goroutine
+		go l.waits.Broker.EndReplies(context.Background(), l.waits.Broker.ID(), l.blocked[0])
+		l.blocked = nil
+	}
+}
+
+// remove removes a wait, unless it was removed before. The caller holds the lock.
+func (l *lane) remove(w *Wait) {
+	waits := l.queues[w.queue][w.id]
+	i := slices.Index(waits, w)
+	if i < 0 {
+		return
+	}
+	l.count--
+	if len(waits) > 1 {
+		l.queues[w.queue][w.id] = slices.Delete(slices.Clone(waits), i, i+1)
+		return
+	}
+	delete(l.queues[w.queue], w.id)
+	if len(l.queues[w.queue]) == 0 {
+		delete(l.queues, w.queue)
+	}
+}
+
+// finish ends all waits for a task.
+func (l *lane) finish(r rdb.Reply) {
+	l.waits.mu.Lock()
+	defer l.waits.mu.Unlock()
+	for _, w := range slices.Clone(l.queues[r.Queue][r.ID]) {
+		w.end <- r
+		l.remove(w)
+	}
+}
+
+// lap returns the queues to block on and the time until the states are read. It returns false if no
+// task is awaited any more.
+func (l *lane) lap() (queues []string, lap time.Duration, ok bool) {
+	l.waits.mu.Lock()
+	defer l.waits.mu.Unlock()
+	if l.count == 0 {
+		l.running, l.blocked = false, nil
+		return nil, 0, false
+	}
+	for queue := range l.queues {
+		queues = append(queues, queue)
+	}
+	slices.Sort(queues)
+	l.blocked = queues
+	lap = time.Duration(l.count) * minLap / (4 * perCall)
+	return queues, min(max(lap, minLap), maxLap), true
+}
+
+// maxPause is the longest pause after failed calls.
+const maxPause = time.Second
+
+// run receives replies and reads states until no task is awaited.
+func (l *lane) run() {
+	ctx, read, pause := context.Background(), time.Now(), 20*time.Millisecond
+	for {
+		queues, lap, ok := l.lap()
+		if !ok {
+			return
+		}
+		var err error
+		if left := (lap - time.Since(read)).Round(time.Second); left > 0 { // BLPOP waits for whole seconds
+			err = l.waits.Broker.Replies(ctx, l.waits.Broker.ID(), queues, left, l.finish)
+		} else if err = l.read(ctx); err == nil {
+			read = time.Now()
+		}
+		if err == nil {
+			pause = 20 * time.Millisecond
+			continue
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// read reads the states of all awaited tasks, and ends the waits for those that have ended.
+func (l *lane) read(ctx context.Context) error {
+	l.waits.mu.Lock()
+	all := make(map[string][]string, len(l.queues))
+	for queue, waits := range l.queues {
+		for id := range waits {
+			all[queue] = append(all[queue], id)
+		}
+	}
+	l.waits.mu.Unlock()
+	for queue, ids := range all {
+		states, err := l.waits.Broker.States(ctx, queue, ids)
+		if err != nil {
+			return err
+		}
+		for i, state := range states {
+			if outcome := Outcome(state); outcome != "" {
+				l.finish(rdb.Reply{Queue: queue, ID: ids[i], Outcome: outcome})
+			}
+		}
+	}
+	return nil
+}
+
+// Outcome returns how a task in a state has ended, "" if it has not. State 0 is that of a task that
+// does not exist.
+func Outcome(state wire.State) rdb.ReplyOutcome {
+	switch state {
+	case 0:
+		return rdb.ReplyDeleted
+	case wire.StateCompleted:
+		return rdb.ReplyUnread
+	case wire.StateArchived:
+		return rdb.ReplyFailed
+	case wire.StateActive, wire.StatePending, wire.StateScheduled, wire.StateRetry, wire.StateAggregating:
+	}
+	return ""
+}
