@@ -130,6 +130,7 @@ func inspectorCalls(i *asynq.Inspector, ctx context.Context) map[string]func() e
 		"SetPartition":               func() error { return i.SetPartition(ctx, q, id, asynq.PartitionSettings{Weight: 2}) },
 		"PausePartition":             func() error { return i.PausePartition(ctx, q, id) },
 		"ResumePartition":            func() error { return i.ResumePartition(ctx, q, id) },
+		"TaskSteps":                  func() error { return testenv.ErrorOf(i.TaskSteps(ctx, q, id)) },
 		"GetPartitionInfo":           func() error { return testenv.ErrorOf(i.GetPartitionInfo(ctx, q, id)) },
 		"Partitions":                 func() error { return testenv.LastError(i.Partitions(ctx, q)) },
 		"PartitionSettings":          func() error { return testenv.ErrorOf(i.PartitionSettings(ctx, q)) },

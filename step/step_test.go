@@ -219,13 +219,61 @@ func (h *approve) handle(ctx context.Context, _ *asynq.Task) error {
 	return nil
 }
 
-// asleep waits until a task is in retry for more than a minute.
-func asleep(env *testenv.Env, id string) {
+// asleep waits until task t is in retry for more than a minute.
+func asleep(env *testenv.Env) {
 	env.T.Helper()
 	env.Eventually(func() bool {
-		info, err := env.Inspector().GetTaskInfo("default", id)
+		info, err := env.Inspector().GetTaskInfo("default", "t")
 		return err == nil && info.State == asynq.TaskStateRetry && time.Until(info.NextProcessAt) > time.Minute
-	}, "task %q to sleep", id)
+	}, "the task to sleep")
+}
+
+// The Inspector shows the steps of a task.
+func TestTaskSteps(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		env.Enqueue("t")
+		env.Serve(asynq.Config{}, func(ctx context.Context, _ *asynq.Task) error {
+			for i := range 30 {
+				if _, err := step.Run(ctx, fmt.Sprint("page ", i), func(context.Context) (int, error) { return i, nil }); err != nil {
+					return err
+				}
+			}
+			if err := step.Sleep(ctx, "nap", 0); err != nil {
+				return err
+			}
+			if _, err := step.WaitSignal[int](ctx, "none", 0); !errors.Is(err, step.ErrSignalTimeout) {
+				return err
+			}
+			_, err := step.WaitSignal[int](ctx, "go on", 2*time.Hour)
+			return err
+		})
+		asleep(env)
+		env.NoError(env.Client.Signal(env.Context(), "default", "t", "other", map[string]int{"n": 1}))
+		all, err := env.Inspector().TaskSteps(env.Context(), "default", "t")
+		if err != nil {
+			env.T.Fatal(err)
+		}
+		if all.Awaits != "go on" || len(all.Signals) != 1 || all.Signals[0].Name != "other" || string(all.Signals[0].Value) != `{"n":1}` {
+			env.T.Errorf("awaits %q, signals %+v", all.Awaits, all.Signals)
+		}
+		kinds := make(map[string]asynq.TaskStep)
+		for i, s := range all.Steps {
+			if kinds[s.Name] = s; i > 0 && s.Recorded.Before(all.Steps[i-1].Recorded) {
+				env.T.Errorf("step %d is older than the one before", i)
+			}
+		}
+		page, nap, none, wait := kinds["page 7"], kinds["nap"], kinds["none"], kinds["go on"]
+		if len(all.Steps) != 33 || page.Kind != asynq.StepRun || string(page.Value) != "7" || !page.Until.IsZero() {
+			env.T.Errorf("%d steps, %+v", len(all.Steps), page)
+		}
+		if nap.Kind != asynq.StepSleep || !nap.Until.Equal(nap.Recorded) || none.Kind != asynq.StepTimeout {
+			env.T.Errorf("%+v, %+v", nap, none)
+		}
+		if d := wait.Until.Sub(wait.Recorded); wait.Kind != asynq.StepWait || d != 2*time.Hour {
+			env.T.Errorf("%+v", wait)
+		}
+		env.ErrorIs(testenv.ErrorOf(env.Inspector().TaskSteps(env.Context(), "default", "none")), asynq.ErrTaskNotFound)
+	})
 }
 
 // A task that waits for a signal sleeps, and runs at once when the signal comes. The first signal
@@ -238,9 +286,9 @@ func TestWaitSignal(t *testing.T) {
 		if err := testenv.Await(env, h.waits, "the task to wait"); !asynq.IsSnooze(err) || !strings.Contains(err.Error(), "waits for its signal") {
 			env.T.Errorf("error %v", err)
 		}
-		asleep(env, "t")
+		asleep(env)
 		env.NoError(env.Client.Signal(ctx, "default", "t", "other", 1))
-		asleep(env, "t")
+		asleep(env)
 		began := time.Now()
 		env.NoError(env.Client.Signal(ctx, "default", "t", "approved", approval{"ann"}))
 		env.NoError(env.Client.Signal(ctx, "default", "t", "approved", approval{"bob"}))
@@ -540,7 +588,7 @@ func TestLease(t *testing.T) {
 				break
 			}
 			env.NoError(l.Fail(ctx, err))
-			asleep(env, "t")
+			asleep(env)
 			env.NoError(env.Client.Signal(ctx, "default", "t", "go", 1))
 		}
 		env.AwaitState("t", "completed")

@@ -55,6 +55,22 @@ var hostilePartitions = map[string]func(h *hostile){
 		})
 	},
 	"Inspector.ResumePartition": func(h *hostile) { hostilePartition(h, h.inspect.ResumePartition) },
+	"Inspector.TaskSteps": func(h *hostile) {
+		ctx := context.Background()
+		h.wantErr(testenv.ErrorOf(h.inspect.TaskSteps(noContext, "default", "pending")), nil, "ctx must not be nil")
+		h.wantErr(testenv.ErrorOf(h.inspect.TaskSteps(ctx, "missing queue", "pending")), asynq.ErrQueueNotFound)
+		for _, id := range append(unusualNames, "", notUTF8, hugeName) {
+			h.wantErr(testenv.ErrorOf(h.inspect.TaskSteps(ctx, "default", id)), asynq.ErrTaskNotFound)
+		}
+		key := h.Env.Queue.Task("later")
+		h.noErr(h.RDB.HSet(ctx, key, "step:", "run 1 1", "step:odd", "odd", "step:nap", "sleep 99999999999999999999 1", "sig:", "{", "awaits", "soon x").Err())
+		steps, err := h.inspect.TaskSteps(ctx, "default", "later")
+		h.check(err == nil && len(steps.Steps) == 1 && len(steps.Signals) == 1 && steps.Awaits == "", "steps %+v (%v)", steps, err)
+		h.noErr(h.RDB.HDel(ctx, key, "step:", "step:odd", "step:nap", "sig:", "awaits").Err())
+		h.noErr(h.RDB.Set(ctx, h.Env.Queue.Task("text"), "x", 0).Err())
+		h.wantErr(testenv.ErrorOf(h.inspect.TaskSteps(ctx, "default", "text")), asynq.ErrTaskNotFound)
+		h.noErr(h.RDB.Del(ctx, h.Env.Queue.Task("text")).Err())
+	},
 	"Inspector.GetPartitionInfo": func(h *hostile) {
 		hostilePartition(h, func(ctx context.Context, queue, key string) error {
 			return testenv.ErrorOf(h.inspect.GetPartitionInfo(ctx, queue, key))
