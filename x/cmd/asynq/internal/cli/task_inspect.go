@@ -48,6 +48,11 @@ func newTaskInspect(a *app) *cobra.Command {
 				for _, attempt := range t.Attempts {
 					row.Attempts = append(row.Attempts, newAttemptRow(attempt))
 				}
+				steps, err := i.TaskSteps(cmd.Context(), ref.Queue, ref.ID)
+				if err != nil {
+					return err
+				}
+				row.setSteps(steps)
 				if t.State == asynq.TaskStateActive {
 					all, err := workers()
 					if err != nil {
@@ -86,6 +91,11 @@ type inspectRow struct {
 	Progress *progressRow `json:"progress"` // null unless its handler has reported some
 
 	ExpiresAt *time.Time `json:"expires_at"` // null if the task does not expire
+
+	Steps   []stepRow   `json:"steps"`
+	Signals []signalRow `json:"signals"`
+	Awaits  string      `json:"awaits"` // name of a signal; empty if the task waits for none
+	steps   *asynq.TaskSteps
 }
 
 // taskWorker is the server that runs a task, with its current attempt.
@@ -165,6 +175,7 @@ func (r *inspectRow) write(w io.Writer, format string) error {
 		line("Waiting for", r.age())
 	}
 	line("Progress", progressText(t.Progress))
+	line("Awaits signal", r.Awaits)
 	line("Group", t.Group)
 	line("Partition", t.PartitionKey)
 	line("Retried", fmt.Sprintf("%d of %d", t.Retried, t.MaxRetry))
@@ -183,6 +194,7 @@ func (r *inspectRow) write(w io.Writer, format string) error {
 			fmt.Fprintf(&b, "  %s: %s\n", out.Clean(name), out.Clean(t.Headers[name]))
 		}
 	}
+	writeSteps(&b, r.steps, time.Now())
 	writeAttempts(&b, t.Attempts)
 	block("Last error", len(t.LastErr), out.Escape(t.LastErr))
 	block("Payload", len(t.Payload), payload)
