@@ -22,11 +22,11 @@ type Attempt struct {
 	Deadline time.Time     // when the context ends; zero before the handler runs
 
 	fetcher       *Fetcher
-	number        uint64 // in the order of the fetches
-	index         int    // in lane.open; noIndex if not in it
-	status        atomic.Int32
+	number        uint64       // in the order of the fetches
+	index         int          // in lane.open; noIndex if not in it
 	expires       atomic.Int64 // when its lease ends unless it is extended, as uptime; 0: unknown
 	canceledAt    atomic.Int64 // when its context was canceled, as uptime; 0: never
+	status        atomic.Int32 // running or decided
 	lost          atomic.Bool  // Redis reported that the lease is no longer held
 	lossReported  atomic.Bool  // to the Observer
 	cancelOutcome atomic.Int32 // a wire.CancelOutcome: the outcome requested with the cancellation
