@@ -13,8 +13,11 @@ import (
 
 // TaskSteps are the steps and signals of a task: see package step.
 type TaskSteps struct {
-	Steps   []TaskStep   // in the order in which they were recorded
-	Signals []TaskSignal // by name
+	// Steps are the recorded steps, in the order in which they were recorded. A step.WaitSignal
+	// whose signal was there before is not recorded.
+	Steps []TaskStep
+
+	Signals []TaskSignal // received or not, by name
 
 	// Awaits is the signal for which the task waits now; empty if for none.
 	Awaits string

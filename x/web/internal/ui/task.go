@@ -29,6 +29,7 @@ type taskBody struct {
 	Headers  []field
 	Times    []moment
 	Attempts []attempt
+	Steps    []taskStep
 	Can      map[string]bool // the possible changes
 	Original bool            // the payload may be edited and cloned: it is not redacted and fits in a form
 	Back     string
@@ -190,6 +191,9 @@ func (u *UI) task(r *http.Request) (*view, error) {
 		body.Stack, _ = show.VisibleTokens([]byte(t.LastErr), allBytes)
 	}
 	body.Times, body.Attempts = moments(body, u.now()), attemptsOf(t)
+	if body.Steps, err = u.stepsOf(r, t); err != nil {
+		return nil, err
+	}
 	body.Can = u.canDo(r, body)
 	body.Back, _ = u.link("/tasks", "queue", t.Queue, "state", body.State)
 	return &view{
