@@ -37,7 +37,7 @@ type order struct {
 func TestRun(t *testing.T) {
 	testenv.Each(t, func(env *testenv.Env) {
 		var charges, ships atomic.Int32
-		var got []order
+		got := make(chan order, 10)
 		env.Enqueue("t", asynq.Retention(time.Hour), asynq.MaxRetry(5))
 		env.Serve(asynq.Config{RetryDelayFunc: fast}, func(ctx context.Context, _ *asynq.Task) error {
 			n, _ := asynq.GetRetryCount(ctx)
@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			got = append(got, o)
+			got <- o
 			_, err = step.Run(ctx, "ship", func(context.Context) (any, error) {
 				if ships.Add(1); n < 2 {
 					return nil, errors.New("no truck")
@@ -55,10 +55,11 @@ func TestRun(t *testing.T) {
 			return err
 		})
 		env.AwaitState("t", "completed")
-		if charges.Load() != 1 || ships.Load() != 3 || len(got) != 3 {
+		if charges.Load() != 1 || ships.Load() != 3 || len(got) != 3 { // one value for each attempt
 			env.T.Errorf("%d charges, %d shipments, %d attempts", charges.Load(), ships.Load(), len(got))
 		}
-		for _, o := range got {
+		for range 3 {
+			o := testenv.Await(env, got, "a value")
 			if o.ID != 7 || strings.Join(o.Lines, "") != "<a>b" || o.local != "" {
 				env.T.Errorf("value %+v", o)
 			}
