@@ -74,7 +74,7 @@ func (e *TaskFailedError) Error() string {
 //
 // The end is reported by the worker, so the call returns about a round trip after the task has
 // ended. Reports can be lost; the client also reads the states of all awaited tasks every 1 to 5
-// seconds, up to 500 of them with one command. While tasks are awaited, the client uses one
+// seconds, up to 1,000 of them with one command. While tasks are awaited, the client uses one
 // connection more, on a Cluster one for each queue.
 //
 // A handler that waits for another task keeps its slot, so handlers of the same servers can wait
@@ -96,6 +96,9 @@ func (c *Client) EnqueueAndWait(ctx context.Context, task *Task, opts ...Option)
 	defer wait.Stop()
 	info, err := c.enqueue(ctx, made)
 	if err != nil {
+		if ctx.Err() != nil && cancels(task, opts) { // the task may be enqueued
+			c.cancelTask(made.order.Queue, made.order.ID)
+		}
 		return nil, err
 	}
 	if info.ID != made.order.ID || info.IsRepeated {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 func TestEnqueueAndWait(t *testing.T) {
 	testenv.Each(t, func(env *testenv.Env) {
 		ctx := context.Background()
-		release := make(chan struct{})
+		release, started := make(chan struct{}), make(chan struct{})
 		env.Serve(asynq.Config{Concurrency: 10}, func(ctx context.Context, task *asynq.Task) error {
 			switch task.Type() {
 			case "fail":
@@ -29,6 +30,7 @@ func TestEnqueueAndWait(t *testing.T) {
 			case "wait":
 				<-release
 			case "block":
+				close(started)
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -44,7 +46,7 @@ func TestEnqueueAndWait(t *testing.T) {
 		info, err = env.Client.EnqueueAndWait(ctx, asynq.NewTask("t", large))
 		env.NoError(err)
 		if len(info.Result) != len(large)+len("result of ") {
-			env.T.Errorf("a large result has %d bytes", len(info.Result))
+			env.T.Errorf("a large result has %d bytes: %+v; the hash has %d", len(info.Result), info, len(env.RDB.HGet(ctx, env.Queue.Task(info.ID), "result").Val()))
 		}
 		var failed *asynq.TaskFailedError
 		if _, err = env.Client.EnqueueAndWait(ctx, asynq.NewTask("fail", nil)); !errors.As(err, &failed) || failed.Info.State != asynq.TaskStateArchived {
@@ -88,10 +90,13 @@ func TestEnqueueAndWait(t *testing.T) {
 		close(release)
 		waits.Wait()
 
-		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		defer cancel()
+		short, cancel := context.WithCancel(ctx)
+		go func() {
+			<-started
+			cancel()
+		}()
 		_, err = env.Client.EnqueueAndWait(short, asynq.NewTask("block", nil), asynq.TaskID("blocked"), asynq.CancelOnReturn())
-		if !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, context.Canceled) {
 			env.T.Errorf("after the end of ctx: %v", err)
 		}
 		env.AwaitState("blocked", "")
@@ -138,31 +143,29 @@ func TestWaitWithoutReports(t *testing.T) {
 // the report.
 func TestWaitTakesOneRoundTrip(t *testing.T) {
 	testenv.Each(t, func(env *testenv.Env) {
-		var ended time.Time
+		var ended atomic.Int64 // Unix nanoseconds
 		p, opt := env.Proxy()
 		env.ServeOn(opt, asynq.Config{Concurrency: 1}, func(context.Context, *asynq.Task) error {
-			ended = time.Now()
+			ended.Store(time.Now().UnixNano())
 			return nil
 		})
 		client := asynq.NewClient(opt)
 		defer client.Close()
-		p.Delay(10 * time.Millisecond)
+		p.Delay(30 * time.Millisecond)
 		var after, pings []time.Duration
-		for range 15 {
+		for range 12 {
 			if _, err := client.EnqueueAndWait(context.Background(), asynq.NewTask("t", nil)); err != nil {
 				env.T.Fatal(err)
 			}
-			after = append(after, time.Since(ended))
+			after = append(after, time.Duration(time.Now().UnixNano()-ended.Load()))
 			began := time.Now()
 			env.NoError(client.Ping())
 			pings = append(pings, time.Since(began))
 		}
-		slices.Sort(after)
-		slices.Sort(pings)
-		got, roundTrip := after[len(after)/2], pings[len(pings)/2]
+		got, roundTrip := slices.Min(after), slices.Min(pings) // others may have waited for a CPU
 		env.T.Logf("%v after the handler, round trip %v", got, roundTrip)
 		if got > roundTrip*3/2 {
-			env.T.Errorf("the median is %v after the end of the handler, a round trip takes %v", got, roundTrip)
+			env.T.Errorf("the calls return %v after the end of the handler, a round trip takes %v", after, roundTrip)
 		}
 	})
 }

@@ -80,6 +80,16 @@ func (i *Inspector) List(ctx context.Context, skip, n int) (flows []*Info, total
 	return flows, total, nil
 }
 
+// Advance does at once what servers otherwise do within seconds: it reads which tasks of a flow
+// have ended, also those that no server has reported, and starts the nodes that may start.
+func (i *Inspector) Advance(ctx context.Context, id string) (*Info, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	f, err := i.engine.Update(ctx, id, flow.Update{Compare: rdb.CompareAll})
+	return newInfo(f), public(err)
+}
+
 // ErrEnded reports that a flow has ended, ErrRunning that a node runs or has succeeded, ErrCanceled
 // that the flow was canceled, and ErrNoNode that the flow has no node with the name.
 var (

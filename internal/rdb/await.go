@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -99,13 +100,15 @@ func (b *Broker) Await(ctx context.Context, client, queue, id string) (state wir
 	return state, reported, r.Err()
 }
 
-// States returns the states of tasks of one lane, of which several share a call; 0 for a task that
-// does not exist.
+// statesPage is the maximum number of states that one call of States reads.
+const statesPage = 1000
+
+// States returns the states of tasks of a queue, many with one call; 0 for a task that does not
+// exist.
 func (b *Broker) States(ctx context.Context, queue string, ids []string) ([]wire.State, error) {
 	states := make([]wire.State, 0, len(ids))
 	var calls []*script.Call
-	for first := 0; first < len(ids); first += script.MaxBatch {
-		page := ids[first:min(first+script.MaxBatch, len(ids))]
+	for page := range slices.Chunk(ids, statesPage) {
 		c := script.NewCall(statesScript, len(page))
 		for _, id := range page {
 			c.Key(b.Keys(queue).Task(id))

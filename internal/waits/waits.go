@@ -24,12 +24,12 @@ type Broker interface {
 }
 
 const (
-	// A lap is the time between two readings of the states: a quarter of a second for each call
-	// that they need, within these bounds.
+	// A lap is the time between two readings of the states: half a second for each call that they
+	// need, within these bounds.
 	minLap = time.Second
 	maxLap = 5 * time.Second
 
-	perCall = 500 // states that one call reads
+	perCall = 1000 // states that one call reads
 )
 
 // Waits waits for the ends of tasks of a client. The zero value with a Broker is ready.
@@ -144,7 +144,7 @@ func (l *lane) lap() (queues []string, lap time.Duration, ok bool) {
 	}
 	slices.Sort(queues)
 	l.blocked = queues
-	lap = time.Duration(l.count) * minLap / (4 * perCall)
+	lap = time.Duration(l.count) * minLap / (2 * perCall)
 	return queues, min(max(lap, minLap), maxLap), true
 }
 

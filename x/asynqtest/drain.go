@@ -29,6 +29,7 @@ import (
 //     production. In both cases, RetryAfter and Snooze are honored: such tasks wait for Advance.
 //   - Held tasks, if Configure sets Partitions for their queue: those that no limit of their
 //     partition holds. A rate allows further tasks after Advance.
+//   - Tasks of flows whose nodes may start.
 //   - Groups, only with Aggregate.
 //
 // MaxAttempts stops tasks that enqueue or fail endlessly: Drain then ends the test. It also does so
@@ -189,7 +190,9 @@ func (d *drain) run() {
 			d.b.Advance(d.cfg.GroupGracePeriod + time.Second)
 			d.serve(queues, func(q *asynq.QueueInfo) bool { return d.due(q) || waiting.left(d) })
 		default:
-			return
+			if d.advanceFlows(); !d.anything(d.queues(), d.due) {
+				return
+			}
 		}
 	}
 }

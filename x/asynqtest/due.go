@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 )
 
 // queues returns the queues to drain.
@@ -90,6 +91,29 @@ func (d *drain) retries(queue string, byType bool) map[string]bool {
 	}
 	return keys
 }
+
+// advanceFlows starts the nodes of flows that may start. The server may have stopped before it did.
+func (d *drain) advanceFlows() {
+	d.t.Helper()
+	ctx, inspector := context.Background(), flow.Inspect(d.b.inspector)
+	for skip := 0; ; skip += flowPage {
+		flows, _, err := inspector.List(ctx, skip, flowPage)
+		for _, f := range flows {
+			if err == nil && f.Ended.IsZero() {
+				_, err = inspector.Advance(ctx, f.ID)
+			}
+		}
+		if err != nil {
+			d.t.Fatalf("asynqtest: advance flows: %v", err)
+		}
+		if len(flows) < flowPage {
+			return
+		}
+	}
+}
+
+// flowPage is the number of flows that are read at once.
+const flowPage = 100
 
 // firstDue reports whether the first task of a list that is not held is due.
 func (d *drain) firstDue(queue string, list listing) bool {

@@ -2,7 +2,7 @@
 --
 -- KEYS[1..] the task's hash, for each task
 -- RETURN    for each task: its state, "" = there is no such task
--- BOUND     500 tasks
+-- BOUND     1,000 tasks
 -- include: fields
 
 local states = {}
