@@ -19,7 +19,7 @@ var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 func TestDocsAreCompiled(t *testing.T) {
 	t.Parallel()
 	var source strings.Builder
-	for _, example := range contents(t, "example_*test.go", "step/example_*test.go", "x/*/example_*test.go", "examples/*/*.go", "examples/*/*/*.go") {
+	for _, example := range contents(t, "example_*test.go", "step/example_*test.go", "flow/example_*test.go", "x/*/example_*test.go", "examples/*/*.go", "examples/*/*/*.go") {
 		source.WriteString(unindented(example))
 	}
 	blocks := 0

@@ -13,19 +13,19 @@ import (
 	"github.com/asynq-go/asynq/internal/testenv"
 )
 
-// log records which tasks have started, in order.
-type log struct {
+// journal records which tasks have started, in order.
+type journal struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (l *log) add(line string) {
+func (l *journal) add(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines = append(l.lines, line)
 }
 
-func (l *log) all() []string {
+func (l *journal) all() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]string(nil), l.lines...)
@@ -64,7 +64,7 @@ func statuses(info *flow.Info) string {
 // The tasks of a chain run one after the other, and read the results of those before them.
 func TestChain(t *testing.T) {
 	testenv.Each(t, func(env *testenv.Env) {
-		var ran log
+		var ran journal
 		env.Serve(asynq.Config{Concurrency: 4}, func(ctx context.Context, task *asynq.Task) error {
 			m, ok := flow.FromContext(ctx)
 			if !ok {
@@ -104,7 +104,7 @@ func TestChain(t *testing.T) {
 // waits until the member succeeds after all.
 func TestFailureIsNotFinal(t *testing.T) {
 	testenv.Each(t, func(env *testenv.Env) {
-		var ran log
+		var ran journal
 		var fail sync.Map
 		fail.Store("pack:2", true)
 		env.Serve(asynq.Config{Concurrency: 4}, func(ctx context.Context, task *asynq.Task) error {
@@ -159,7 +159,7 @@ func TestFailureIsNotFinal(t *testing.T) {
 func TestBatch(t *testing.T) {
 	testenv.Each(t, func(env *testenv.Env) {
 		ctx := context.Background()
-		var ran log
+		var ran journal
 		env.Serve(asynq.Config{Concurrency: 10, Queues: map[string]int{"default": 1, "other": 1}}, func(ctx context.Context, task *asynq.Task) error {
 			ran.add(task.Type())
 			if task.Type() == "split" {
