@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynq-go/asynq/internal/script"
@@ -89,11 +90,26 @@ func MemberOf(m *wire.TaskMessage) *Member {
 		return nil
 	}
 	e := m.Ext()
-	in := Member{Part: m.FlowPartName(), Only: e.Get(wire.ExtFlowResult) != "", Client: e.Get(wire.ExtAwait)}
-	if in.Part == "" && in.Client == "" {
+	if e == "" {
 		return nil
 	}
-	return &in
+	if last := lastMember.Load(); last != nil && last.ext == e {
+		return last.member
+	}
+	in := &Member{Part: m.FlowPartName(), Only: e.Get(wire.ExtFlowResult) != "", Client: e.Get(wire.ExtAwait)}
+	if in.Part == "" && in.Client == "" {
+		in = nil
+	}
+	lastMember.Store(&parsedMember{e, in})
+	return in
+}
+
+// lastMember is the last Member that was parsed: often, the next task is of the same batch.
+var lastMember atomic.Pointer[parsedMember]
+
+type parsedMember struct {
+	ext    wire.Ext
+	member *Member
 }
 
 // size returns the bytes of user data that a settlement moves.
