@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -206,21 +207,41 @@ func (d *drain) serve(queues []string, left func(*asynq.QueueInfo) bool) {
 		cfg.Queues[q] = max(d.cfg.Queues[q], 1)
 	}
 	srv := asynq.NewServer(d.b.RedisConnOpt(), cfg)
+	patience, hurry := context.WithCancel(context.Background())
+	stop := sync.OnceValue(func() <-chan struct{} {
+		stopped := make(chan struct{})
+		go func() {
+			_ = srv.ShutdownContext(patience) // it may log that it requeued a task
+			close(stopped)
+		}()
+		return stopped
+	})
 	ended := false
 	defer func() {
-		patience, cancel := context.WithCancel(context.Background())
-		defer cancel()
 		if !ended { // a handler ends the test and is not waited for
 			d.stage.leave()
-			cancel()
 		}
-		_ = srv.ShutdownContext(patience) // it may log that it requeued a task
+		hurry()
+		<-stop()
 	}()
 	if err := srv.Start(asynq.HandlerFunc(d.stage.perform)); err != nil {
 		d.t.Fatalf("asynqtest: start server: %v", err)
 	}
 	d.work(queues, left)
-	ended = true
+	// The server may have taken tasks in the meantime, for example those of a node that a flow has
+	// just started. Its shutdown waits for them.
+	for stopped := stop(); ; {
+		select {
+		case c := <-d.stage.calls:
+			d.attend(c)
+		case <-stopped:
+			ended = true
+			return
+		}
+		for d.held != nil {
+			d.attend(d.next(0))
+		}
+	}
 }
 
 // work executes the server's calls until nothing is left.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -323,5 +325,45 @@ func BenchmarkDrain(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// lastMoment enqueues a task when the server begins to shut down, and waits until the server has
+// taken it.
+type lastMoment struct {
+	asynq.Logger
+	t    *testing.T
+	b    *asynqtest.Broker
+	once *sync.Once
+}
+
+func (l lastMoment) Info(args ...any) {
+	if !strings.Contains(fmt.Sprint(args...), "shutting down") {
+		return
+	}
+	l.once.Do(func() {
+		enqueue(l.t, l.b, "late", "")
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			if q, err := l.b.Inspector().GetQueueInfo("default"); err == nil && q.Pending == 0 {
+				return
+			}
+			if time.Now().After(deadline) {
+				l.t.Error("the server has not taken the task")
+				return
+			}
+		}
+	})
+}
+
+// A task may come after Drain has seen that none is due, for example from a flow.
+func TestDrainRunsTasksOfTheLastMoment(t *testing.T) {
+	t.Parallel()
+	b := asynqtest.Run(t)
+	enqueue(t, b, "first", "")
+	outcomes := b.Drain(t, asynq.HandlerFunc(succeed), asynqtest.Configure(func(cfg *asynq.Config) {
+		cfg.Logger, cfg.LogLevel = lastMoment{t: t, b: b, once: new(sync.Once)}, asynq.InfoLevel
+	}))
+	if len(outcomes) != 2 || outcomes[1].Type != "late" {
+		t.Errorf("outcomes %v", outcomes)
 	}
 }
