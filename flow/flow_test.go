@@ -11,6 +11,7 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/internal/testenv"
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
 // journal records which tasks have started, in order.
@@ -231,6 +232,35 @@ func TestCancel(t *testing.T) {
 		}
 		if _, _, err := inspector(env).Retry(ctx, "long"); !errors.Is(err, flow.ErrCanceled) {
 			env.T.Errorf("retrying it: %v", err)
+		}
+	})
+}
+
+// A server may die after it has created the tasks of a node and before it has written so. They may
+// even have ended when another process advances the flow, which counts them at once.
+func TestTasksOfAnUnwrittenNode(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		srv := env.Serve(asynq.Config{Concurrency: 1}, func(context.Context, *asynq.Task) error { return nil })
+		f := flow.New("order")
+		charge := f.Add("charge", asynq.NewTask("charge", nil))
+		pack := f.Add("pack", asynq.NewTask("pack", nil)).After(charge)
+		f.Add("ship", asynq.NewTask("ship", nil), asynq.ProcessIn(time.Hour)).After(pack)
+		start(env, f)
+		key := wire.DefaultNamespace.Flow("order")
+		written := env.RDB.HGetAll(env.Context(), key).Val()
+		want := "charge succeeded; pack succeeded; ship running; "
+		env.Eventually(func() bool {
+			info, err := inspector(env).Get(env.Context(), "order")
+			env.NoError(err)
+			return statuses(info) == want
+		}, "the nodes are not %s", want)
+		srv.Shutdown()
+		env.NoError(env.RDB.Del(env.Context(), key).Err())
+		env.NoError(env.RDB.HSet(env.Context(), key, written).Err())
+		info, err := inspector(env).Advance(env.Context(), "order")
+		env.NoError(err)
+		if got := statuses(info); got != want {
+			env.T.Errorf("nodes are %s, want %s", got, want)
 		}
 	})
 }

@@ -139,11 +139,14 @@ type Update struct {
 // parts. It returns the flow as it was written.
 func (e *Engine) Update(ctx context.Context, id string, u Update) (*Flow, error) {
 	for range maxConflicts {
-		f, err := e.update(ctx, id, u)
-		if !errors.Is(err, rdb.ErrFlowChanged) && !errors.Is(err, rdb.ErrPartClosed) {
+		f, again, err := e.update(ctx, id, u)
+		if !again && !errors.Is(err, rdb.ErrFlowChanged) && !errors.Is(err, rdb.ErrPartClosed) {
 			return f, err
 		}
 		u.Read = nil
+		if again {
+			u.Change, u.Nodes = nil, nil
+		}
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("flow: %w", context.Cause(ctx))
 		}
@@ -151,56 +154,58 @@ func (e *Engine) Update(ctx context.Context, id string, u Update) (*Flow, error)
 	return nil, rdb.ErrFlowChanged
 }
 
-func (e *Engine) update(ctx context.Context, id string, u Update) (*Flow, error) {
+// update reports again if the tasks of a node that starts already existed: the process that created
+// them could not write the flow, and they may have ended.
+func (e *Engine) update(ctx context.Context, id string, u Update) (f *Flow, again bool, err error) {
 	f, now, err := e.read(ctx, id)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if u.Run != "" && f.Record.Run != u.Run {
-		return nil, rdb.ErrFlowGone
+		return nil, false, rdb.ErrFlowGone
 	}
 	if u.Announce {
 		if err := e.Broker.AnnounceFlow(ctx, id, 0, now+checkDelay.Milliseconds()); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	canceled := f.Record.Canceled
 	if u.Change != nil {
 		if err := u.Change(f, now); err != nil {
-			return f, err
+			return f, false, err
 		}
 	}
 	if canceled { // as Redis knows
 		if err := e.remove(ctx, f); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		u.Nodes, u.Compare, u.Read = nil, rdb.CompareAll, nil
 	}
 	parts, err := e.count(ctx, f, u, now)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if err := e.create(ctx, f, f.Advance(now), now); err != nil {
-		return nil, err
+	if again, err = e.create(ctx, f, f.Advance(now), now); err != nil {
+		return nil, false, err
 	}
 	ttl := int64(wire.FlowIdle)
 	if f.Record.Status.Ended() {
 		ttl = max(f.Plan.Retention, 1)
 	}
 	if err := e.Broker.WriteFlow(ctx, id, f.Record, ttl); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if f.Record.Status.Ended() {
 		if err := e.Broker.ReleaseParts(ctx, ttl, f.allParts()...); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	} else {
 		e.Broker.Checked(ctx, nextCheck(now-f.Record.Changed), parts...)
 	}
 	if u.Announce {
-		return f, e.Broker.FlowChecked(ctx, id)
+		return f, again, e.Broker.FlowChecked(ctx, id)
 	}
-	return f, nil
+	return f, again, nil
 }
 
 // The time between two checks of a part: it grows with the time since the flow has changed.
@@ -271,7 +276,7 @@ func (e *Engine) count(ctx context.Context, f *Flow, u Update, now int64) (all [
 			return nil, err
 		}
 		if p := f.planned(name); f.Record.Nodes[name].Created && c.Planned < int64(len(p.Tasks)) {
-			if err := e.create(ctx, f, []string{name}, now); err != nil {
+			if _, err := e.create(ctx, f, []string{name}, now); err != nil {
 				return nil, err
 			}
 			again = append(again, name)
@@ -315,8 +320,8 @@ func sum(parts []*rdb.PartState) (c Counts, err error) {
 	return c, nil
 }
 
-// create creates the tasks of nodes that start.
-func (e *Engine) create(ctx context.Context, f *Flow, nodes []string, now int64) error {
+// create creates the tasks of nodes that start. It reports whether some existed.
+func (e *Engine) create(ctx context.Context, f *Flow, nodes []string, now int64) (repeated bool, err error) {
 	var calls []*rdb.Members
 	for _, name := range nodes {
 		calls = append(calls, f.creations(name, now)...)
@@ -325,14 +330,15 @@ func (e *Engine) create(ctx context.Context, f *Flow, nodes []string, now int64)
 		e.Broker.CreateMembers(ctx, some...)
 		for _, c := range some {
 			if c.Err != nil {
-				return c.Err
+				return false, c.Err
 			}
+			repeated = repeated || c.Repeated
 		}
 	}
 	for _, name := range nodes {
 		f.Record.Nodes[name].Created = true
 	}
-	return nil
+	return repeated, nil
 }
 
 // creations returns the calls that create the tasks of a node. They are the same each time.
