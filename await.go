@@ -124,7 +124,8 @@ func (c *Client) EnqueueAndWait(ctx context.Context, task *Task, opts ...Option)
 // which is reported as ErrTaskNotFound.
 //
 // For tasks that were enqueued with Awaitable, the end is reported as described at EnqueueAndWait.
-// The state of others is polled, at first after 20 ms, later every second.
+// The state of others is polled: first after 20 ms, then less and less often, and after about a
+// second together with the states of all awaited tasks, every 1 to 5 seconds.
 func (c *Client) Wait(ctx context.Context, queue, id string) (*TaskInfo, error) {
 	if ctx == nil {
 		return nil, errNilContext
@@ -132,35 +133,54 @@ func (c *Client) Wait(ctx context.Context, queue, id string) (*TaskInfo, error) 
 	if err := validateQueueName(queue); err != nil {
 		return nil, err
 	}
-	state, reported, err := c.broker.Await(ctx, c.broker.ID(), queue, id)
+	var state wire.State
+	var reported bool
+	var err error
+	if !await(ctx, func(ctx context.Context) { state, reported, err = c.broker.Await(ctx, c.broker.ID(), queue, id) }) {
+		return nil, notEnded(ctx, id)
+	}
 	if err != nil {
 		return nil, brokerError(err)
 	}
 	if waits.Outcome(state) != "" {
 		return c.ended(ctx, queue, id)
 	}
-	if reported { // to a list, where the report waits
-		wait := c.waits.Begin(queue, id)
-		defer wait.Stop()
+	// A report may already wait in the client's list.
+	wait := c.waits.Begin(queue, id)
+	defer wait.Stop()
+	pause := firstPoll
+	var poll <-chan time.Time
+	if !reported {
+		poll = time.After(pause)
+	}
+	for {
 		select {
 		case <-wait.End:
 			return c.ended(ctx, queue, id)
 		case <-ctx.Done():
 			return nil, notEnded(ctx, id)
-		}
-	}
-	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		select {
-		case <-ctx.Done():
-			return nil, notEnded(ctx, id)
-		case <-time.After(pause):
-			states, err := c.broker.States(ctx, queue, []string{id})
+		case <-poll:
+			var states []wire.State
+			if !await(ctx, func(ctx context.Context) { states, err = c.broker.States(ctx, queue, []string{id}) }) {
+				return nil, notEnded(ctx, id)
+			}
 			if err == nil && waits.Outcome(states[0]) != "" {
 				return c.ended(ctx, queue, id)
+			}
+			poll = nil
+			if pause *= 2; pause < lastPoll {
+				poll = time.After(pause)
 			}
 		}
 	}
 }
+
+// Tasks whose end is not reported are polled at growing intervals within these bounds, later with
+// all others.
+const (
+	firstPoll = 20 * time.Millisecond
+	lastPoll  = time.Second
+)
 
 // cancels reports whether a task has the option CancelOnReturn.
 func cancels(t *Task, opts []Option) bool {

@@ -199,6 +199,42 @@ func TestManyWaitsSendFewCommands(t *testing.T) {
 	})
 }
 
+// Waits for tasks whose ends are not reported read them together.
+func TestManyPollsSendFewCommands(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		ctx, cancel := context.WithCancel(context.Background())
+		const tasks = 500
+		p, opt := env.Proxy()
+		client := asynq.NewClient(opt)
+		defer client.Close()
+		var waits, deleted sync.WaitGroup
+		for i := range tasks {
+			info, err := client.Enqueue(asynq.NewTask("t", nil), asynq.TaskID(fmt.Sprint(i)), asynq.Retention(time.Minute))
+			env.NoError(err)
+			want, group := context.Canceled, &waits
+			if i == 7 {
+				want, group = asynq.ErrTaskNotFound, &deleted
+			}
+			group.Go(func() {
+				if _, err := client.Wait(ctx, info.Queue, info.ID); !errors.Is(err, want) {
+					env.T.Errorf("task %s: %v", info.ID, err)
+				}
+			})
+		}
+		env.Eventually(func() bool {
+			before, start := p.Commands(), time.Now()
+			<-time.After(3 * time.Second) // the commands of this period are counted
+			n, per := p.Commands()-before, time.Since(start)
+			env.T.Logf("%d commands in %v", n, per)
+			return float64(n) <= 5*per.Seconds()+2
+		}, "%d waits to send at most 5 commands a second", tasks)
+		env.NoError(env.Inspector().DeleteTask("default", "7"))
+		deleted.Wait()
+		cancel()
+		waits.Wait()
+	})
+}
+
 // BenchmarkEnqueueAndWait measures the time from the end of the handler to the return of the call,
 // and the round trip of a PING.
 func BenchmarkEnqueueAndWait(b *testing.B) {

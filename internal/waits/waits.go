@@ -30,14 +30,20 @@ const (
 	maxLap = 5 * time.Second
 
 	perCall = 1000 // states that one call reads
+
+	// maxBlocking is the number of lanes that block at a time, each with a connection of the pool.
+	// Only a Cluster has more than one lane. Others read the states every shortLap.
+	maxBlocking = 4
+	shortLap    = 250 * time.Millisecond
 )
 
 // Waits waits for the ends of tasks of a client. The zero value with a Broker is ready.
 type Waits struct {
 	Broker Broker
 
-	mu    sync.Mutex
-	lanes map[string]*lane
+	mu       sync.Mutex
+	lanes    map[string]*lane
+	blocking int // lanes that block
 }
 
 // lane is the awaited tasks of the queues of one lane. Its goroutine runs while there are any.
@@ -160,10 +166,18 @@ func (l *lane) run() {
 			return
 		}
 		var err error
-		if left := (lap - time.Since(read)).Round(time.Second); left > 0 { // BLPOP waits for whole seconds
+		left := (lap - time.Since(read)).Round(time.Second) // BLPOP waits for whole seconds
+		switch {
+		case left <= 0:
+			if err = l.read(ctx); err == nil {
+				read = time.Now()
+			}
+		case l.waits.block():
 			err = l.waits.Broker.Replies(ctx, l.waits.Broker.ID(), queues, left, l.finish)
-		} else if err = l.read(ctx); err == nil {
-			read = time.Now()
+			l.waits.unblock()
+		default:
+			time.Sleep(shortLap)
+			err = l.read(ctx)
 		}
 		if err == nil {
 			pause = 20 * time.Millisecond
@@ -172,6 +186,23 @@ func (l *lane) run() {
 		time.Sleep(pause)
 		pause = min(2*pause, maxPause)
 	}
+}
+
+// block reports whether another lane may block. If so, it must call unblock.
+func (w *Waits) block() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.blocking == maxBlocking {
+		return false
+	}
+	w.blocking++
+	return true
+}
+
+func (w *Waits) unblock() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.blocking--
 }
 
 // read reads the states of all awaited tasks, and ends the waits for those that have ended.
