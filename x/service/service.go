@@ -250,7 +250,6 @@ func (s *Service) Shutdown(ctx context.Context) error {
 	if s.ui != nil {
 		errs = append(errs, s.ui.Close())
 	}
-	s.api.Close()
 	if s.owned {
 		errs = append(errs, s.redis.Close())
 	}

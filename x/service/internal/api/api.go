@@ -22,17 +22,12 @@ type Config struct {
 // API serves the operations on tasks and queues. It is safe for concurrent use.
 type API struct {
 	Config
-	watcher *watcher
 	waiting waiting
 	gate    gate
 }
 
 // New returns an API.
-func New(cfg Config) *API {
-	a := &API{Config: cfg}
-	a.watcher = newWatcher(cfg.Inspector)
-	return a
-}
+func New(cfg Config) *API { return &API{Config: cfg} }
 
 // Routes returns the operations on tasks and queues.
 func (a *API) Routes() []Route {
@@ -58,6 +53,3 @@ func (a *API) Routes() []Route {
 func (a *API) audit(c *Call, what, queue, id string) {
 	a.Log.Info("audit", "action", what, "token", c.Who.Name, "queue", queue, "task", id, "remote", c.R.RemoteAddr)
 }
-
-// Close stops the watcher.
-func (a *API) Close() { a.watcher.close() }

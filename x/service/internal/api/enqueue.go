@@ -122,8 +122,13 @@ func (n *newTask) check(c *Call, pointer string) (*order, *Problem) {
 	if n.Deadline != nil {
 		opts = append(opts, asynq.Deadline(n.Deadline.Time))
 	}
+	retention := rule.Retention
 	if n.Retention != nil {
-		opts = append(opts, asynq.Retention(time.Duration(*n.Retention)))
+		retention = (*time.Duration)(n.Retention)
+		opts = append(opts, asynq.Retention(*retention))
+	}
+	if retention != nil && *retention > 0 { // clients may wait for its result
+		opts = append(opts, asynq.Awaitable())
 	}
 	switch {
 	case n.ProcessAt != nil && n.ProcessIn != nil:

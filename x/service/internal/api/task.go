@@ -48,39 +48,46 @@ func (a *API) getTask(c *Call) error {
 	return c.Send(http.StatusOK, j.Bytes())
 }
 
+const (
+	// readTimeout limits reading a task after a wait: the client has waited long enough.
+	readTimeout = 2 * time.Second
+
+	// waitAgain is the pause after a wait that failed because Redis did.
+	waitAgain = 500 * time.Millisecond
+)
+
 // await waits until a task has ended or the wait is over, and returns its latest state.
 func (a *API) await(ctx context.Context, queue, id string, wait time.Duration, info *asynq.TaskInfo) (*asynq.TaskInfo, error) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	w := a.watcher.watch(queue, id)
-	defer w.leave()
-	for {
-		var over bool
-		select {
-		case seen := <-w.updates:
-			if !ended(seen.State) && !errors.Is(seen.Err, asynq.ErrTaskNotFound) {
-				continue // if the state is unknown, Redis may answer again in time
-			}
-		case <-timer.C:
-			over = true
-		case <-a.Ended.Done():
-			over = true
-		case <-ctx.Done():
-			return nil, ctx.Err()
+	waiting, stop := context.WithTimeout(ctx, wait)
+	defer stop()
+	defer context.AfterFunc(a.Ended, stop)()
+	for ctx.Err() == nil {
+		last, err := a.Client.Wait(waiting, queue, id)
+		if waiting.Err() != nil {
+			look, cancel := context.WithTimeout(ctx, readTimeout)
+			last, err = a.Inspector.WithContext(look).GetTaskInfo(queue, id)
+			cancel()
 		}
-		look, cancel := context.WithTimeout(ctx, pollTimeout)
-		last, err := a.Inspector.WithContext(look).GetTaskInfo(queue, id)
-		cancel()
+		var failed *asynq.TaskFailedError
 		switch {
+		case errors.As(err, &failed):
+			return failed.Info, nil
 		case errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound):
 			return nil, Problemf(http.StatusGone, KindGone, "the task ended and was not retained, or was deleted: set a retention to read its result")
 		case err == nil:
 			info = last
 		}
-		if over || ended(info.State) {
+		if waiting.Err() != nil || ended(info.State) {
 			return info, nil
 		}
+		if err != nil { // Redis may respond again in time
+			select {
+			case <-time.After(waitAgain):
+			case <-waiting.Done():
+			}
+		}
 	}
+	return nil, ctx.Err()
 }
 
 // change changes a task.
@@ -95,7 +102,6 @@ func (a *API) change(c *Call, what string, do func(i *asynq.Inspector, queue, id
 		return stateProblem(i, queue, id, err)
 	}
 	a.audit(c, "task."+what, queue, id)
-	a.Hint(queue, id)
 	c.W.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -119,13 +119,7 @@ func (a *API) settle(c *api.Call, outcomes []outcome, pointers []string) *result
 		for i, n := range at {
 			given[i] = settlements[n]
 		}
-		errs := a.receiver.Settle(ctx, given...)
-		for i, err := range errs {
-			if err == nil {
-				a.api.Hint(given[i].Ref.Queue, given[i].Ref.ID)
-			}
-		}
-		return errs
+		return a.receiver.Settle(ctx, given...)
 	})
 	return r
 }
