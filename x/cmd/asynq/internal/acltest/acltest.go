@@ -74,12 +74,8 @@ const command = "ACL SETUSER asynq-"
 // lines returns the commands of docs/ACL.md.
 func lines(t testing.TB) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "ACL.md")) // the callers are next to this package
-	if err != nil {
-		t.Fatal(err)
-	}
 	var found []string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(page(t)) {
 		if strings.HasPrefix(line, command) {
 			found = append(found, line)
 		}
@@ -88,6 +84,32 @@ func lines(t testing.TB) []string {
 		t.Fatalf("docs/ACL.md has %d users", len(found))
 	}
 	return found
+}
+
+// page returns docs/ACL.md.
+func page(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "ACL.md")) // the callers are next to this package
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Grant adds the rules to a role that docs/ACL.md lists between a text, whose lines may be joined,
+// and the next backtick.
+func (r *Redis) Grant(role, before string) {
+	r.t.Helper()
+	_, rest, ok := strings.Cut(strings.Join(strings.Fields(page(r.t)), " "), before)
+	rules, _, closed := strings.Cut(rest, "`")
+	if !ok || !closed {
+		r.t.Fatalf("docs/ACL.md does not have %q with rules", before)
+	}
+	user := []any{"ACL", "SETUSER", "asynq-" + role}
+	for rule := range strings.FieldsSeq(rules) {
+		user = append(user, rule)
+	}
+	r.Do(user...)
 }
 
 // As returns the connection options of a role.

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,28 +16,14 @@ import (
 func TestACLSteps(t *testing.T) {
 	t.Parallel()
 	r := acltest.Start(t)
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "ACL.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for role, before := range map[string]string{"worker": "names of fields: add `", "producer": "(`Client.Signal`) needs `"} {
-		_, rest, ok := strings.Cut(string(text), before)
-		rules, _, closed := strings.Cut(rest, "`")
-		if !ok || !closed {
-			t.Fatalf("docs/ACL.md does not have the additional permissions of a %s", role)
-		}
-		user := []any{"ACL", "SETUSER", "asynq-" + role}
-		for rule := range strings.FieldsSeq(rules) {
-			user = append(user, rule)
-		}
-		r.Do(user...)
-	}
+	r.Grant("worker", "names of fields: add `")
+	r.Grant("producer", "(`Client.Signal`) needs `")
 	client := asynq.NewClient(r.As("producer"))
 	observer := asynq.NewInspector(r.As("observer"))
 	t.Cleanup(func() { _, _ = client.Close(), observer.Close() })
 	suspended, done := make(chan error, 10), make(chan struct{})
 	srv := asynq.NewServer(r.As("worker"), asynq.Config{LogLevel: asynq.FatalLevel})
-	err = srv.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
+	err := srv.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
 		_, err := step.Run(ctx, "a", func(context.Context) (string, error) { return strings.Repeat("x", 1<<19), nil })
 		if err == nil {
 			_, err = step.Run(ctx, "b", func(context.Context) (string, error) { return strings.Repeat("y", 1<<19), nil })
