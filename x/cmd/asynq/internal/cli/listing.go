@@ -160,6 +160,33 @@ func listThen[T any](
 	})
 }
 
+// listBlocks lists rows whose text is a block of lines for each row, with an empty line between.
+func listBlocks[T any](a *app, cmd *cobra.Command, load func() iter.Seq2[T, error], block func(io.Writer, out.Options, T) error) error {
+	o, err := a.output(cmd)
+	if err != nil {
+		return err
+	}
+	return a.watched(cmd, o, func(w io.Writer) error {
+		if !o.IsTable() {
+			return out.List(w, o, nil, load())
+		}
+		first := true
+		for row, err := range load() {
+			if err != nil {
+				return err
+			}
+			if !first {
+				fmt.Fprintln(w)
+			}
+			first = false
+			if err := block(w, o, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // show shows one item. The function table writes it as text.
 func (a *app) show(cmd *cobra.Command, v any, table func(io.Writer, out.Options) error) error {
 	o, err := a.output(cmd)

@@ -21,21 +21,11 @@ func newQueueInspect(a *app) *cobra.Command {
 		Args:              argsFrom(1, -1),
 		ValidArgsFunction: a.queueNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := a.output(cmd)
-			if err != nil {
-				return err
-			}
 			i, err := a.inspector(cmd)
 			if err != nil {
 				return err
 			}
-			return a.watched(cmd, o, func(w io.Writer) error {
-				rows := a.queues(cmd.Context(), i, args...)
-				if !o.IsTable() {
-					return out.List(w, o, nil, rows)
-				}
-				return queueBlocks(w, o, rows)
-			})
+			return listBlocks(a, cmd, func() iter.Seq2[*queueRow, error] { return a.queues(cmd.Context(), i, args...) }, writeQueue)
 		},
 	}
 	addOutput(cmd)
@@ -43,47 +33,33 @@ func newQueueInspect(a *app) *cobra.Command {
 	return cmd
 }
 
-// queueBlocks writes a block of lines per queue.
-func queueBlocks(w io.Writer, o out.Options, rows iter.Seq2[*queueRow, error]) error {
-	first := true
-	for q, err := range rows {
-		if err != nil {
-			return err
-		}
-		if !first {
-			fmt.Fprintln(w)
-		}
-		first = false
-		err = out.Fields(w, o, []out.Field{
-			{Name: "Queue", Value: q.Queue},
-			{Name: "State", Value: q.state()},
-			{Name: "Servers", Value: orUnknown(q.Servers, strconv.Itoa)},
-			{Name: "Size", Value: q.Size},
-			{Name: "Groups", Value: q.Groups},
-			{Name: "Latency", Value: q.DisplayLatency},
-			{Name: "Memory", Value: orUnknown(q.MemoryUsage, out.Bytes)},
-			{},
-			{Name: "Active", Value: q.Active},
-			{Name: "Pending", Value: q.Pending},
-			{Name: "Held", Value: q.Held},
-			{Name: "Aggregating", Value: q.Aggregating},
-			{Name: "Scheduled", Value: q.Scheduled},
-			{Name: "Retry", Value: q.Retry},
-			{Name: "Archived", Value: q.Archived},
-			{Name: "Completed", Value: q.Completed},
-			{Name: "Archive limits", Value: q.archiveLimits()},
-			{},
-			{Name: "Processed today", Value: q.Processed},
-			{Name: "Failed today", Value: q.Failed},
-			{Name: "Error rate today", Value: errorRate(q.Processed, q.Failed)},
-			{Name: "Processed total", Value: q.ProcessedTotal},
-			{Name: "Failed total", Value: q.FailedTotal},
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// writeQueue writes a queue as text.
+func writeQueue(w io.Writer, o out.Options, q *queueRow) error {
+	return out.Fields(w, o, []out.Field{
+		{Name: "Queue", Value: q.Queue},
+		{Name: "State", Value: q.state()},
+		{Name: "Servers", Value: orUnknown(q.Servers, strconv.Itoa)},
+		{Name: "Size", Value: q.Size},
+		{Name: "Groups", Value: q.Groups},
+		{Name: "Latency", Value: q.DisplayLatency},
+		{Name: "Memory", Value: orUnknown(q.MemoryUsage, out.Bytes)},
+		{},
+		{Name: "Active", Value: q.Active},
+		{Name: "Pending", Value: q.Pending},
+		{Name: "Held", Value: q.Held},
+		{Name: "Aggregating", Value: q.Aggregating},
+		{Name: "Scheduled", Value: q.Scheduled},
+		{Name: "Retry", Value: q.Retry},
+		{Name: "Archived", Value: q.Archived},
+		{Name: "Completed", Value: q.Completed},
+		{Name: "Archive limits", Value: q.archiveLimits()},
+		{},
+		{Name: "Processed today", Value: q.Processed},
+		{Name: "Failed today", Value: q.Failed},
+		{Name: "Error rate today", Value: errorRate(q.Processed, q.Failed)},
+		{Name: "Processed total", Value: q.ProcessedTotal},
+		{Name: "Failed total", Value: q.FailedTotal},
+	})
 }
 
 // errorRate formats the share of failed attempts, or "-" if there are no attempts.
