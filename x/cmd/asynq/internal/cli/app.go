@@ -139,6 +139,7 @@ func (a *app) printErrf(format string, args ...any) {
 
 // packageNames removes package names from errors: they do not help a user of the command line.
 var packageNames = strings.NewReplacer(": asynq: ", ": ", ": rdb: ", ": ", ": inspect: ", ": ", ": doctor: ", ": ", ": outbox: ", ": ",
+	": flow: rdb: ", ": ", ": flow: ", ": ",
 	"(rdb: ", "(", "(inspect: ", "(")
 
 // message returns the text of an error for users.

@@ -116,6 +116,7 @@ var rowTypes = map[string]reflect.Type{
 	"queue ls": reflect.TypeFor[queueRow](), "queue top": reflect.TypeFor[topRow](), "group ls": reflect.TypeFor[groupRow](),
 	"server ls": reflect.TypeFor[serverRow](), "cron ls": reflect.TypeFor[cronRow](), "context ls": reflect.TypeFor[contextRow](),
 	"limit ls": reflect.TypeFor[limitRow](), "lock ls": reflect.TypeFor[lockRow](), "stats types": reflect.TypeFor[typeStatsRow](),
+	"flow ls": reflect.TypeFor[flowRow](),
 }
 
 // rowFields returns the JSON names of the fields of a listing's rows, in order.

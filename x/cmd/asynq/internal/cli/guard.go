@@ -15,6 +15,7 @@ import (
 var readers = map[string]string{
 	"stats types": "", "stats history": "", "status": "", "errors inspect": "", "doctor": "repair", "export": "pause", "exporter": "",
 	"queue ls": "", "queue inspect": "", "queue history": "", "queue top": "", "group ls": "", "partition ls": "", "partition inspect": "",
+	"flow ls": "", "flow inspect": "",
 	"task ls": "", "task inspect": "", "task wait": "", "task tail": "", "server ls": "", "cron ls": "", "cron history": "",
 	"limit ls": "", "lock ls": "",
 	"dash": "", "web": "", // guarded by themselves

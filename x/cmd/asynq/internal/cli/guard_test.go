@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
@@ -81,6 +82,7 @@ var changingCommands = []string{
 	"queue pause mail", "queue resume reports", "queue remove idle", "queue remove mail --force --yes",
 	"partition set -q mail key --weight 2", "partition pause -q mail key", "partition resume -q mail paused",
 	"partition cancel -q mail key --yes", "partition remove -q mail key --yes",
+	"flow cancel order --yes", "flow retry order --yes", "flow skip order 2 --yes",
 	"task enqueue -t x", "task run -q default archived", "task archive -q mail pending", "task delete -q mail pending",
 	"task cancel pending", "task reschedule -q mail scheduled --process-in 2h", "task update-payload -q mail scheduled -l x",
 	"task update -q mail scheduled -l x", "task edit -q mail scheduled", "task move -q mail pending --to low", "task copy -q mail pending",
@@ -111,6 +113,7 @@ func TestGuardedContexts(t *testing.T) {
 	if r := w.run("export", "mail", file); r.code != ExitDone {
 		t.Fatal(r)
 	}
+	w.startFlow(flow.Chain("order", asynq.NewTask("a", nil, asynq.Queue("mail")), asynq.NewTask("b", nil)))
 	kind, server := w.seedErrors(), w.seedServer()
 	before := w.dump()
 	covered := map[string]bool{}

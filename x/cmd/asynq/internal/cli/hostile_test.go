@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/failures"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 )
@@ -67,6 +69,7 @@ func TestHostileNames(t *testing.T) {
 	database, db := newOutboxDB(t)
 	addFailedRow(t, db, "row"+hostileText, "t"+hostileText, "error"+hostileText)
 	kind := failures.ID(asynq.ErrorKind("error" + hostileText))
+	blocked := w.hostileFlow(queue)
 	failed := &asynq.TaskRecord{
 		ID: "failed" + hostileText, Type: "t" + hostileText, State: asynq.TaskStateRetry, LastErr: "error" + hostileText, LastFailedAt: time.Now(),
 		At: time.Now().Add(time.Hour), MaxRetry: 5,
@@ -91,6 +94,10 @@ func TestHostileNames(t *testing.T) {
 		{"partition", "set", "-q", queue, "p" + hostileText, "--rate", hostileText}, {"partition", "pause", "-q", queue, "p" + hostileText},
 		{"partition", "resume", "-q", queue, "p" + hostileText}, {"partition", "cancel", "-q", queue, "p" + hostileText, "--dry-run"},
 		{"partition", "remove", "-q", queue, "p" + hostileText, "--dry-run"},
+		{"flow", "ls"}, {"flow", "ls", "-o", "json"}, {"flow", "ls", "--filter", "x" + hostileText}, {"flow", "ls", "--sort", hostileText},
+		{"flow", "inspect", blocked, unknown}, {"flow", "inspect", blocked, "-o", "wide"}, {"flow", "inspect", blocked, "-o", "yaml"},
+		{"flow", "cancel", blocked, unknown}, {"flow", "cancel", "--dry-run", blocked}, {"flow", "retry", blocked, unknown, "--yes"},
+		{"flow", "skip", blocked, unknown}, {"flow", "skip", blocked, "-y", "n" + flowText}, {"flow", "skip", unknown, "n"},
 		{"task", "ls"}, {"task", "ls", "-q", q, "-s", "scheduled"}, {"task", "ls", "-q", q, "-s", "archived", "-o", "wide"}, {"task", "ls", "-o", "json"},
 		{"task", "ls", "-o", "yaml"}, {"task", "ls", "-o", "template={{.id}} {{.payload}} {{json .headers}}"}, {"task", "ls", "-q", csv(unknown)},
 		{"task", "ls", "-s", csv(hostileText)}, {"task", "ls", "--filter", "type:t*"},
@@ -188,6 +195,34 @@ func checkHostile(t *testing.T, args []string, where, text string, lines bool) {
 			return
 		}
 	}
+}
+
+// flowText is hostileText without the characters that names of flows and nodes must not have.
+var flowText = strings.Map(func(r rune) rune {
+	if unicode.IsControl(r) {
+		return -1
+	}
+	return r
+}, hostileText)
+
+// hostileFlow starts a flow with hostile names, whose first task was archived, and returns its ID.
+func (w *world) hostileFlow(queue string) string {
+	w.t.Helper()
+	id, in := "f"+flowText, asynq.Queue(queue)
+	f := flow.New(id)
+	first := f.Add("n"+flowText, asynq.NewTask("t"+hostileText, nil), in)
+	f.Add("after"+flowText, asynq.NewTask("t"+hostileText, nil), in).After(first)
+	info, err := flow.Start(w.t.Context(), w.client, f)
+	if err == nil {
+		err = w.inspector.ArchiveTask(queue, info.Nodes[0].TaskIDs[0])
+	}
+	if err == nil {
+		_, err = flow.Inspect(w.inspector).Advance(w.t.Context(), id)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return id
 }
 
 // scheduledHostile registers a periodic task with hostile texts, and returns its entry ID.

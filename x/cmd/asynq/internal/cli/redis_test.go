@@ -137,6 +137,7 @@ var variable = []struct {
 	{regexp.MustCompile(`(latency_msec"?: ?)\d+`), "${1}<n>"},
 	{regexp.MustCompile(`(display_latency"?: ?"?)[\dhm.µs]+`), "${1}<duration>"},
 	{regexp.MustCompile(` +\d[\dhm.µ]*s\b`), "  <duration>"},
+	{regexp.MustCompile(`\(\d+s ago\)`), "(<duration> ago)"},
 	{regexp.MustCompile(` +\d[\d.]* (B|KiB|MiB|GiB)\b`), "  <size>"},
 	{regexp.MustCompile(`("(?:memory_bytes|peak_memory_bytes|max_memory_bytes|uptime_days|connections|pid)": )\d+`), "${1}<n>"},
 	{regexp.MustCompile(`((?:Uptime|Connections|Peak memory|Memory|Memory limit): +).*`), "${1}<n>"},

@@ -19,6 +19,7 @@ var commands = []func(*app) *cobra.Command{
 	newQueue,
 	newGroup,
 	newPartition,
+	newFlow,
 	newTask,
 	newErrors,
 	newServer,

@@ -117,11 +117,16 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=][A-Za-z0-9_./:@%+=-]*$`)
 
 // shellQuoted quotes a text as one word of a shell command.
 func shellQuoted(text string) string {
-	if plainWord.MatchString(text) {
-		return text
-	}
 	if strings.HasPrefix(text, "-") {
 		text = "./" + text
+	}
+	return quotedWord(text)
+}
+
+// quotedWord quotes a text for a shell, if necessary.
+func quotedWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
