@@ -11,6 +11,7 @@ import (
 	"github.com/asynq-go/asynq/internal/access"
 	"github.com/asynq-go/asynq/internal/flow"
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
 
@@ -70,10 +71,11 @@ func (i *Inspector) List(ctx context.Context, skip, n int) (flows []*Info, total
 				flows = append(flows, newInfo(f))
 			}
 		}
-		if err := i.broker.UnlistFlows(ctx, gone); err != nil {
-			return nil, 0, public(err)
+		removed, err := i.broker.UnlistFlows(ctx, gone)
+		if refused := script.IgnoreRefused(err); refused != nil { // a user who may only read leaves them
+			return nil, 0, public(refused)
 		}
-		if skip += len(ids) - len(gone); len(gone) == 0 {
+		if skip += len(ids) - removed; len(gone) == 0 {
 			break
 		}
 	}

@@ -403,24 +403,26 @@ func (b *Broker) Flows(ctx context.Context, skip, n int64) (ids []string, total 
 }
 
 // UnlistFlows removes flows that do not exist from the list, unless they were listed in the last
-// minute: then they may be about to be created.
-func (b *Broker) UnlistFlows(ctx context.Context, ids []string) error {
+// minute: then they may be about to be created. It returns the number of those that it removed.
+func (b *Broker) UnlistFlows(ctx context.Context, ids []string) (removed int, err error) {
 	if len(ids) == 0 {
-		return nil
+		return 0, nil
 	}
 	now, err := b.Now(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	key := b.Namespace().Flows()
 	for _, id := range ids {
 		created, err := b.Client().ZScore(ctx, key, id).Result()
 		if err == nil && int64(created) < now.Add(-time.Minute).UnixMilli() {
-			err = b.Client().ZRem(ctx, key, id).Err()
+			var n int64
+			n, err = b.Client().ZRem(ctx, key, id).Result()
+			removed += int(n)
 		}
 		if err != nil && !errors.Is(err, redis.Nil) {
-			return fmt.Errorf("rdb: unlisting a flow: %w", err)
+			return removed, fmt.Errorf("rdb: unlisting a flow: %w", err)
 		}
 	}
-	return nil
+	return removed, nil
 }
