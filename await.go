@@ -101,6 +101,7 @@ func (c *Client) EnqueueAndWait(ctx context.Context, task *Task, opts ...Option)
 		}
 		return nil, err
 	}
+	wait.Created()
 	if info.ID != made.order.ID || info.IsRepeated {
 		return c.Wait(ctx, info.Queue, info.ID)
 	}
@@ -148,6 +149,7 @@ func (c *Client) Wait(ctx context.Context, queue, id string) (*TaskInfo, error) 
 	// A report may already wait in the client's list.
 	wait := c.waits.Begin(queue, id)
 	defer wait.Stop()
+	wait.Created()
 	pause := firstPoll
 	var poll <-chan time.Time
 	if !reported {
@@ -192,7 +194,7 @@ func notEnded(ctx context.Context, id string) error {
 	return fmt.Errorf("asynq: task %q has not ended: %w", id, context.Cause(ctx))
 }
 
-// ended reads a task that has ended.
+// ended reads a task that has ended. If it runs again, ended waits for its next end.
 func (c *Client) ended(ctx context.Context, queue, id string) (*TaskInfo, error) {
 	var found []*inspect.TaskInfo
 	var failed []error
@@ -207,11 +209,14 @@ func (c *Client) ended(ctx context.Context, queue, id string) (*TaskInfo, error)
 	case err != nil:
 		return nil, brokerError(err)
 	}
-	info := listedTask(found[0])
-	if info.State == TaskStateArchived {
+	switch info := listedTask(found[0]); info.State {
+	case TaskStateCompleted:
+		return info, nil
+	case TaskStateArchived:
 		return nil, &TaskFailedError{Info: info}
+	default:
+		return c.Wait(ctx, queue, id)
 	}
-	return info, nil
 }
 
 // cancelTimeout limits the cancellation of a task whose caller has gone.

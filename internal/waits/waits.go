@@ -63,9 +63,11 @@ type Wait struct {
 	lane      *lane
 	queue, id string
 	end       chan rdb.Reply
+	created   bool
 }
 
-// Begin waits for a task. The caller must call Stop.
+// Begin waits for a task that may not exist yet: it receives the report of its end. The caller must
+// call Created when the task exists, and Stop at the end.
 func (w *Waits) Begin(queue, id string) *Wait {
 	name := w.Broker.Lane(queue)
 	w.mu.Lock()
@@ -96,6 +98,13 @@ func (w *Waits) Begin(queue, id string) *Wait {
 	return wait
 }
 
+// Created lets the state of the task be read. Before it exists, it would seem to be deleted.
+func (w *Wait) Created() {
+	w.lane.waits.mu.Lock()
+	defer w.lane.waits.mu.Unlock()
+	w.created = true
+}
+
 // Stop ends the wait.
 func (w *Wait) Stop() {
 	l := w.lane
@@ -108,31 +117,38 @@ func (w *Wait) Stop() {
 	}
 }
 
-// remove removes a wait, unless it was removed before. The caller holds the lock.
-func (l *lane) remove(w *Wait) {
+// remove removes a wait. It returns false if it was removed before. The caller holds the lock.
+func (l *lane) remove(w *Wait) bool {
 	waits := l.queues[w.queue][w.id]
 	i := slices.Index(waits, w)
 	if i < 0 {
-		return
+		return false
 	}
 	l.count--
 	if len(waits) > 1 {
 		l.queues[w.queue][w.id] = slices.Delete(slices.Clone(waits), i, i+1)
-		return
+		return true
 	}
 	delete(l.queues[w.queue], w.id)
 	if len(l.queues[w.queue]) == 0 {
 		delete(l.queues, w.queue)
 	}
+	return true
 }
 
-// finish ends all waits for a task.
-func (l *lane) finish(r rdb.Reply) {
+// report ends all waits for a task whose end was reported.
+func (l *lane) report(r rdb.Reply) {
 	l.waits.mu.Lock()
 	defer l.waits.mu.Unlock()
 	for _, w := range slices.Clone(l.queues[r.Queue][r.ID]) {
+		l.finish(w, r)
+	}
+}
+
+// finish ends a wait, unless it has ended. The caller holds the lock.
+func (l *lane) finish(w *Wait, r rdb.Reply) {
+	if l.remove(w) {
 		w.end <- r
-		l.remove(w)
 	}
 }
 
@@ -173,7 +189,7 @@ func (l *lane) run() {
 				read = time.Now()
 			}
 		case l.waits.block():
-			err = l.waits.Broker.Replies(ctx, l.waits.Broker.ID(), queues, left, l.finish)
+			err = l.waits.Broker.Replies(ctx, l.waits.Broker.ID(), queues, left, l.report)
 			l.waits.unblock()
 		default:
 			time.Sleep(shortLap)
@@ -205,26 +221,37 @@ func (w *Waits) unblock() {
 	w.blocking--
 }
 
-// read reads the states of all awaited tasks, and ends the waits for those that have ended.
+// read reads the states of all awaited tasks that exist, and ends the waits for those that have
+// ended.
 func (l *lane) read(ctx context.Context) error {
 	l.waits.mu.Lock()
-	all := make(map[string][]string, len(l.queues))
-	for queue, waits := range l.queues {
-		for id := range waits {
-			all[queue] = append(all[queue], id)
+	all := make(map[string][]*Wait, len(l.queues)) // by queue
+	for queue, tasks := range l.queues {
+		for _, waits := range tasks {
+			for _, w := range waits {
+				if w.created {
+					all[queue] = append(all[queue], w)
+				}
+			}
 		}
 	}
 	l.waits.mu.Unlock()
-	for queue, ids := range all {
+	for queue, waits := range all {
+		ids := make([]string, len(waits))
+		for i, w := range waits {
+			ids[i] = w.id
+		}
 		states, err := l.waits.Broker.States(ctx, queue, ids)
 		if err != nil {
 			return err
 		}
-		for i, state := range states {
-			if outcome := Outcome(state); outcome != "" {
-				l.finish(rdb.Reply{Queue: queue, ID: ids[i], Outcome: outcome})
+		l.waits.mu.Lock()
+		for i, w := range waits {
+			if outcome := Outcome(states[i]); outcome != "" {
+				l.finish(w, rdb.Reply{Queue: queue, ID: w.id, Outcome: outcome})
 			}
 		}
+		l.waits.mu.Unlock()
 	}
 	return nil
 }
