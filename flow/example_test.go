@@ -12,6 +12,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/flow"
+	"github.com/asynq-go/asynq/step"
 )
 
 // An order is charged, its items are packed, and it is shipped. If an item cannot be packed, the
@@ -177,6 +178,79 @@ func split10k(ctx context.Context, _ *asynq.Task) error {
 		}
 	}
 	return err
+}
+
+// A contract is drawn up, a user approves it, and it is sent. While it waits for the approval, it
+// needs no worker.
+func Example_approval() {
+	mini, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer mini.Close()
+	redis := asynq.RedisClientOpt{Addr: mini.Addr()}
+	client := asynq.NewClient(redis)
+	defer client.Close()
+	inspector := asynq.NewInspector(redis)
+	defer inspector.Close()
+
+	sent := make(chan string)
+	mux := asynq.NewServeMux()
+	mux.HandleFunc("contract:draw-up", func(context.Context, *asynq.Task) error { return nil })
+	mux.HandleFunc("contract:approve", awaitApproval)
+	mux.HandleFunc("contract:send", func(ctx context.Context, task *asynq.Task) error {
+		member, _ := flow.FromContext(ctx)
+		by, err := member.Result(ctx, "approve")
+		sent <- fmt.Sprintf("contract %s, approved by %s", task.Payload(), by)
+		return err
+	})
+	srv := asynq.NewServer(redis, asynq.Config{LogLevel: asynq.FatalLevel})
+	if err := srv.Start(mux); err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Shutdown()
+
+	ctx := context.Background()
+	if err := startContract(ctx, client, "7"); err != nil {
+		log.Fatal(err)
+	}
+	for err = asynq.ErrTaskNotFound; errors.Is(err, asynq.ErrTaskNotFound); { // until it is drawn up
+		err = approve(ctx, client, inspector, "7", "Ann")
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(<-sent)
+	// Output: contract 7, approved by Ann
+}
+
+func startContract(ctx context.Context, client *asynq.Client, contract string) error {
+	f := flow.New("contract-" + contract)
+	drawn := f.Add("draw-up", asynq.NewTask("contract:draw-up", []byte(contract)))
+	approved := f.Add("approve", asynq.NewTask("contract:approve", []byte(contract))).After(drawn)
+	f.Add("send", asynq.NewTask("contract:send", []byte(contract))).After(approved)
+	_, err := flow.Start(ctx, client, f)
+	return err
+}
+
+func awaitApproval(ctx context.Context, task *asynq.Task) error {
+	by, err := step.WaitSignal[string](ctx, "approved", 30*24*time.Hour)
+	if errors.Is(err, step.ErrSignalTimeout) {
+		return fmt.Errorf("not approved in time: %w", asynq.SkipRetry) // the node fails
+	}
+	if err != nil {
+		return err
+	}
+	_, err = task.ResultWriter().Write([]byte(by))
+	return err
+}
+
+func approve(ctx context.Context, client *asynq.Client, inspector *asynq.Inspector, contract, user string) error {
+	info, err := flow.Inspect(inspector).Get(ctx, "contract-"+contract)
+	if err != nil {
+		return err
+	}
+	return client.Signal(ctx, "default", info.Node("approve").TaskIDs[0], "approved", user)
 }
 
 // A batch is open while a program adds mails, which are sent at once. Its callbacks run after it is
