@@ -171,6 +171,13 @@ func Chain(id string, tasks ...*asynq.Task) *Flow {
 	return f
 }
 
+// Validate returns the error that Start returns for a flow that is described wrongly, nil if there
+// is none. It does not contact Redis.
+func (f *Flow) Validate() error {
+	_, err := f.plan(context.Background(), time.Now())
+	return err
+}
+
 // plan returns the flow as it is stored.
 func (f *Flow) plan(ctx context.Context, now time.Time) (*wire.FlowPlan, error) {
 	if ctx == nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -99,6 +101,35 @@ func TestChain(t *testing.T) {
 			env.T.Errorf("a second flow with the ID: %v", err)
 		}
 	})
+}
+
+// Validate finds what Start would refuse, without a connection.
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	task := asynq.NewTask("t", nil)
+	two := func(f *flow.Flow) *flow.Flow {
+		f.Add("a", task)
+		f.Add("a", task)
+		return f
+	}
+	for want, f := range map[string]*flow.Flow{
+		"":                              flow.Chain("x", task, task),
+		"flow ID must not be blank":     flow.New(" "),
+		"two nodes have the name \"a\"": two(flow.New("x")),
+		"Retention(-1ns) must be":       flow.New("x").Retention(-1),
+		"cannot have Unique":            flow.Chain("x", asynq.NewTask("t", nil, asynq.Unique(time.Hour))),
+		"nil flow":                      nil,
+		"must have at most 100 bytes":   func() *flow.Flow { f := flow.New("x"); f.AddBatch(strings.Repeat("n", 101), nil); return f }(),
+		"1001 nodes, the maximum is":    flow.Chain("x", slices.Repeat([]*asynq.Task{task}, 1001)...),
+	} {
+		err := f.Validate()
+		if _, started := flow.Start(context.Background(), nil, f); want != "" && fmt.Sprint(started) != fmt.Sprint(err) {
+			t.Errorf("Start returns %v, Validate %v", started, err)
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
 }
 
 // A batch in the middle of a flow fails for one of its members: the refund runs, the shipping
