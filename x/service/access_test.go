@@ -55,12 +55,12 @@ func TestScopes(t *testing.T) {
 		}
 	})
 	found := operations(t, s)
-	if len(found) < 23 {
+	if len(found) < 36 {
 		t.Fatalf("only %d operations", len(found))
 	}
 	for op, needs := range found {
 		method, path, _ := strings.Cut(op, " ")
-		path = strings.NewReplacer("{queue}", "q", "{id}", "1", "{lease}", "x").Replace(path)
+		path = strings.NewReplacer("{queue}", "q", "{id}", "1", "{lease}", "x", "{node}", "n").Replace(path)
 		if needs == "" {
 			s.callAs("", method, path, "").want(200)
 			continue

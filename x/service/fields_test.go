@@ -41,9 +41,20 @@ func TestProblemsPointToTheField(t *testing.T) {
 			"/outcomes/0/result_base64": text, "/outcomes/0/error": text, "/outcomes/0/retry_in": duration, "/outcomes/0/skip_retry": truth,
 			"/outcomes/0/colour": unknown, "/outcomes/0/doneBody": unknown,
 		},
-		"POST /v1/leases/extend":               {"": object, "/leases": list, "/leases/0": text},
-		"POST /v1/leases/x/done":               {"": object, "/result_text": text, "/result_base64": text, "/colour": unknown},
-		"POST /v1/leases/x/fail":               {"": object, "/error": text, "/retry_in": duration, "/skip_retry": truth, "/colour": unknown},
+		"POST /v1/leases/extend": {"": object, "/leases": list, "/leases/0": text},
+		"POST /v1/leases/x/done": {"": object, "/result_text": text, "/result_base64": text, "/colour": unknown},
+		"POST /v1/leases/x/fail": {"": object, "/error": text, "/retry_in": duration, "/skip_retry": truth, "/colour": unknown},
+		"POST /v1/workflows": {
+			"": object, "/id": text, "/retention": duration, "/nodes": list, "/nodes/0": object, "/nodes/0/name": text, "/nodes/0/task": object,
+			"/nodes/0/task/type": text, "/nodes/0/task/timeout": duration, "/nodes/0/tasks": list, "/nodes/0/tasks/0": object, "/nodes/0/tasks/0/max_retry": whole,
+			"/nodes/0/after": list, "/nodes/0/after/0": text, "/nodes/0/after_failure": list, "/nodes/0/after_end": list,
+			"/nodes/0/on_dependency_failure": text, "/nodes/0/colour": unknown, "/nodes/0/task/colour": unknown, "/colour": unknown,
+		},
+		"POST /v1/batches": {
+			"": object, "/id": text, "/retention": duration, "/tasks": list, "/tasks/0": object, "/tasks/0/type": text, "/open": truth,
+			"/on_success": object, "/on_success/type": text, "/on_failure": object, "/on_end": object, "/on_end/process_in": duration, "/colour": unknown,
+		},
+		"POST /v1/batches/x/tasks":             {"": object, "/tasks": list, "/colour": unknown},
 		"POST /v1/queues/q/tasks/1/reschedule": {"": object, "/at": time, "/in": duration, "/colour": unknown},
 	}
 	one := fields["POST /v1/tasks"] // a batch has a result per task

@@ -1,12 +1,14 @@
-// Package api implements the HTTP operations on tasks and queues, and what all operations of the
-// service share: decoding, problems, rules and waiting.
+// Package api implements the HTTP operations on tasks, queues and workflows, and what all
+// operations of the service share: decoding, problems, rules and waiting.
 package api
 
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/x/service/internal/auth"
 )
 
@@ -19,20 +21,21 @@ type Config struct {
 	Ended     context.Context    // ends all waits
 }
 
-// API serves the operations on tasks and queues. It is safe for concurrent use.
+// API serves the operations on tasks, queues and workflows. It is safe for concurrent use.
 type API struct {
 	Config
+	flows   *flow.Inspector
 	waiting waiting
 	gate    gate
 }
 
 // New returns an API.
-func New(cfg Config) *API { return &API{Config: cfg} }
+func New(cfg Config) *API { return &API{Config: cfg, flows: flow.Inspect(cfg.Inspector)} }
 
-// Routes returns the operations on tasks and queues.
+// Routes returns the operations on tasks, queues and workflows.
 func (a *API) Routes() []Route {
 	const queue, task = "/v1/queues/{queue}", "/v1/queues/{queue}/tasks/{id}"
-	return []Route{
+	tasks := []Route{
 		{"POST /v1/tasks", auth.Enqueue, a.enqueue},
 		{"POST /v1/tasks/batch", auth.Enqueue, a.enqueueBatch},
 		{"GET " + task, auth.Read, a.getTask},
@@ -47,6 +50,7 @@ func (a *API) Routes() []Route {
 		{"POST " + queue + "/pause", auth.Manage, a.pauseQueue},
 		{"POST " + queue + "/resume", auth.Manage, a.resumeQueue},
 	}
+	return slices.Concat(tasks, a.workflowRoutes(), a.batchRoutes())
 }
 
 // audit logs a change.

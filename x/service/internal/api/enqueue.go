@@ -49,6 +49,11 @@ type order struct {
 	id    string // empty if the client gave none
 }
 
+// is reports whether a task has the type and the payload of the order.
+func (o *order) is(info *asynq.TaskInfo) bool {
+	return info.Type == o.task.Type() && bytes.Equal(info.Payload, o.task.Payload())
+}
+
 // check validates a task.
 func (n *newTask) check(c *Call, pointer string) (*order, *Problem) {
 	var wrong []FieldError
@@ -196,7 +201,7 @@ func (a *API) resolveConflict(ctx context.Context, o *order, refusal error) enqu
 	for range 3 {
 		info, err := a.Inspector.WithContext(ctx).GetTaskInfo(o.queue, o.id)
 		switch {
-		case err == nil && info.Type == o.task.Type() && bytes.Equal(info.Payload, o.task.Payload()):
+		case err == nil && o.is(info):
 			return enqueued{info: info}
 		case err == nil:
 			return enqueued{err: asynq.ErrTaskIDConflict}
@@ -266,24 +271,38 @@ func (a *API) enqueueBatch(c *Call) error {
 	if err := c.Decode(&batch); err != nil {
 		return err
 	}
-	if err := c.Count("tasks", len(batch.Tasks)); err != nil {
+	orders, problems, err := c.orders(batch.Tasks, (*newTask).check)
+	if err != nil {
 		return err
 	}
-	problems := make([]*Problem, len(batch.Tasks))
-	orders := make([]*order, 0, len(batch.Tasks))
-	for i, text := range batch.Tasks {
+	out := a.send(c.R.Context(), orders)
+	a.noteEnqueued(c, out)
+	return a.sendResults(c, problems, out)
+}
+
+// orders validates a list of tasks. It returns the valid ones, and a problem or nil for each task.
+func (c *Call) orders(tasks []json.RawMessage, check func(n *newTask, c *Call, pointer string) (*order, *Problem)) (orders []*order, problems []*Problem, err error) {
+	if err := c.Count("tasks", len(tasks)); err != nil {
+		return nil, nil, err
+	}
+	problems = make([]*Problem, len(tasks))
+	orders = make([]*order, 0, len(tasks))
+	for i, text := range tasks {
 		pointer := "/tasks/" + strconv.Itoa(i)
 		var n newTask
 		if problems[i] = Unmarshal(text, pointer, &n); problems[i] != nil {
 			continue
 		}
 		var o *order
-		if o, problems[i] = n.check(c, pointer); problems[i] == nil {
+		if o, problems[i] = check(&n, c, pointer); problems[i] == nil {
 			orders = append(orders, o)
 		}
 	}
-	out := a.send(c.R.Context(), orders)
-	a.noteEnqueued(c, out)
+	return orders, problems, nil
+}
+
+// sendResults writes one result per task of a list: its problem, or else the next of out.
+func (a *API) sendResults(c *Call, problems []*Problem, out []enqueued) error {
 	j := NewJSON()
 	defer j.Free()
 	j.Open('{').Key("results").Open('[')

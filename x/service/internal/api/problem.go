@@ -47,6 +47,10 @@ const (
 	KindDuplicate     = "duplicate-task"
 	KindState         = "wrong-state"
 	KindArchiveFull   = "archive-full"
+	KindWorkflow      = "workflow-not-found"
+	KindNode          = "node-not-found"
+	KindNoResult      = "no-result"
+	KindFlowConflict  = "workflow-id-conflict"
 	KindLease         = "lease-lost"
 	KindDeadline      = "deadline-passed"
 	KindRedis         = "redis"
@@ -78,9 +82,13 @@ func invalidf(pointer, format string, args ...any) *Problem {
 // details.
 func ProblemOf(err error) *Problem {
 	var p *Problem
-	switch {
-	case errors.As(err, &p):
+	if errors.As(err, &p) {
 		return p
+	}
+	if p := flowProblem(err); p != nil {
+		return p
+	}
+	switch {
 	case errors.Is(err, asynq.ErrQueueNotFound):
 		return Problemf(http.StatusNotFound, KindQueue, "queue not found")
 	case errors.Is(err, asynq.ErrTaskNotFound):

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/x/service/internal/api"
 	"github.com/asynq-go/asynq/x/service/internal/auth"
 )
@@ -210,6 +211,10 @@ func write(j *api.JSON, l *asynq.Lease) {
 	j.Headers(info.Headers)
 	if info.PartitionKey != "" {
 		j.Key("partition_key").String(info.PartitionKey)
+	}
+	if m, ok := flow.FromContext(l.Context()); ok {
+		j.Key("workflow").String(m.FlowID())
+		j.Key("node").String(m.Node())
 	}
 	j.Key("attempt").Int(info.Retried + 1)
 	j.Key("max_retry").Int(info.MaxRetry)
