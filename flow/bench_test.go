@@ -15,6 +15,25 @@ import (
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
+// BenchmarkCount counts 10,000 flows.
+func BenchmarkCount(b *testing.B) {
+	r := proctest.StartRedis(b)
+	client := asynq.NewClient(asynq.RedisClientOpt{Addr: r.Addr()})
+	defer client.Close()
+	for i := range 10_000 {
+		if _, err := flow.Start(b.Context(), client, flow.Chain(fmt.Sprint(i), asynq.NewTask("t", nil))); err != nil {
+			b.Fatal(err)
+		}
+	}
+	i := asynq.NewInspector(asynq.RedisClientOpt{Addr: r.Addr()})
+	defer i.Close()
+	for b.Loop() {
+		if c, err := flow.Inspect(i).Count(b.Context(), 10_000); err != nil || c.Running.Flows != 10_000 {
+			b.Fatal(c, err)
+		}
+	}
+}
+
 // BenchmarkMembers compares the time to process tasks that are members of a batch with that of
 // other tasks. The tasks exist before the server starts.
 func BenchmarkMembers(b *testing.B) {

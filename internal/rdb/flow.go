@@ -402,6 +402,40 @@ func (b *Broker) Flows(ctx context.Context, skip, n int64) (ids []string, total 
 	return page.Val(), count.Val(), nil
 }
 
+// FlowHead is what a flow has besides its nodes and its plan.
+type FlowHead struct {
+	ID               string
+	Status           wire.FlowStatus
+	Created, Changed int64 // Unix milliseconds
+}
+
+// FlowHeads returns the heads of flows, the newest first, in two round trips. listed is the number
+// of IDs of the page, including those of flows that do not exist; total is that of all flows.
+func (b *Broker) FlowHeads(ctx context.Context, skip, n int64) (heads []FlowHead, listed int, total, now int64, err error) {
+	ids, total, err := b.Flows(ctx, skip, n)
+	if err != nil || len(ids) == 0 {
+		return nil, 0, total, 0, err
+	}
+	read := make([]*redis.SliceCmd, len(ids))
+	var clock *redis.TimeCmd
+	_, err = b.Client().Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, id := range ids {
+			read[i] = pipe.HMGet(ctx, b.Namespace().Flow(id), wire.FlowHeadFields()...)
+		}
+		clock = pipe.Time(ctx)
+		return nil
+	})
+	if err != nil {
+		return nil, 0, 0, 0, fmt.Errorf("rdb: reading the states of flows: %w", err)
+	}
+	for i, id := range ids {
+		if status, created, changed, ok := wire.DecodeFlowHead(read[i].Val()); ok {
+			heads = append(heads, FlowHead{ID: id, Status: status, Created: created, Changed: changed})
+		}
+	}
+	return heads, len(ids), total, clock.Val().UnixMilli(), nil
+}
+
 // UnlistFlows removes flows that do not exist from the list, unless they were listed in the last
 // minute: then they may be about to be created. It returns the number of those that it removed.
 func (b *Broker) UnlistFlows(ctx context.Context, ids []string) (removed int, err error) {

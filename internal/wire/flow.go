@@ -293,6 +293,24 @@ func (r *FlowRecord) Changes() (fields []any, err error) {
 	return fields, nil
 }
 
+// FlowHeadFields returns the fields for DecodeFlowHead.
+func FlowHeadFields() []string { return []string{flowStatus, flowCreated, flowChanged} }
+
+// DecodeFlowHead decodes the fields of FlowHeadFields: the status of a flow, when it was created,
+// and when it last changed, in Unix milliseconds. It reports false if the flow does not exist.
+func DecodeFlowHead(fields []any) (status FlowStatus, created, changed int64, ok bool) {
+	if len(fields) != 3 {
+		return "", 0, 0, false
+	}
+	text := make([]string, len(fields))
+	for i, f := range fields {
+		text[i], _ = f.(string)
+	}
+	created, err := strconv.ParseInt(text[1], 10, 64)
+	changed, err2 := strconv.ParseInt(text[2], 10, 64)
+	return FlowStatus(text[0]), created, changed, err == nil && err2 == nil
+}
+
 // DecodeFlowRecord decodes the HASH of a flow.
 func DecodeFlowRecord(fields map[string]string) (*FlowRecord, error) {
 	r := &FlowRecord{
