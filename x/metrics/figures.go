@@ -67,7 +67,7 @@ var (
 	queueSuccess   = queueDesc("queue_scrape_success", "1 if the last scrape of the queue succeeded, else 0: then its other metrics are missing.")
 	queueDuration  = queueDesc("queue_scrape_duration_seconds", "Time from the start of the scrape until the state of the queue was known.")
 	queueLastError = queueDesc("queue_scrape_last_error_timestamp_seconds", "Time of the last failed scrape of the queue since the exporter started.")
-	partSuccess    = desc("scrape_success", "1 if this part of the scrape (queues, servers, schedulers) succeeded, else 0: then its metrics are missing.", "part")
+	partSuccess    = desc("scrape_success", "1 if this part of the scrape (such as queues, servers, schedulers or flows) succeeded, else 0: then its metrics are missing.", "part")
 	partDuration   = desc("scrape_duration_seconds", "Duration of this part of the scrape.", "part")
 	partLastError  = desc("scrape_last_error_timestamp_seconds", "Time of the last failure of this part of the scrape since the exporter started.", "part")
 )
@@ -76,4 +76,5 @@ var otherDescs = []*prometheus.Desc{
 	tasksEnqueued, queueTasks, queueServers, queueSlotsBusy, queueLongestRun, serverCount, slotCount, slotsBusy, schedulerEntries, schedulerLag,
 	queueSuccess, queueDuration, queueLastError, partSuccess, partDuration, partLastError,
 	statsAttempts, statsDuration, statsWaiting, statsErrors, healthCauses, queuePartitions, partitionTasks, partitionWait,
+	flowCount, flowUnread, flowAge, flowIdle,
 }

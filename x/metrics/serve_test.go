@@ -43,7 +43,7 @@ func exporter(t testing.TB, opt asynq.RedisConnOpt, opts metrics.ServeOptions, m
 	t.Helper()
 	inspector := newInspector(t, opt)
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(metrics.NewCollector(inspector, metrics.CollectorOptions{}))
+	reg.MustRegister(metrics.NewCollector(inspector, metrics.CollectorOptions{Flows: 1000}))
 	reg.MustRegister(more...)
 	listening, ended := make(chan string, 1), make(chan error, 1)
 	opts.Log = slog.New(slog.NewTextHandler(io.Discard, nil))

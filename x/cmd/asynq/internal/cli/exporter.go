@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
+	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/x/metrics"
 )
 
@@ -63,6 +64,9 @@ servers and Redis. docs/ALERTS.md describes them.`,
 			if collect.TaskTypes < 0 || collect.ErrorKinds < 0 || collect.Partitions < 0 {
 				return usage("--task-types, --error-kinds and --partitions must not be negative")
 			}
+			if collect.Flows < 0 || collect.Flows > flow.MaxCount {
+				return usage("--flows must be from 0 to %d", flow.MaxCount)
+			}
 			if collect.Timeout <= 0 {
 				return usage("--scrape-timeout must be greater than 0")
 			}
@@ -114,6 +118,7 @@ servers and Redis. docs/ALERTS.md describes them.`,
 	f.IntVar(&collect.TaskTypes, "task-types", 0, "number of task types with metrics of their attempts from the statistics in Redis, for fleets whose workers are not scraped; 0 omits these metrics")
 	f.IntVar(&collect.ErrorKinds, "error-kinds", 0, "number of kinds of errors with a metric from the statistics in Redis; 0 omits it")
 	f.IntVar(&collect.Partitions, "partitions", 0, "number of partitions with metrics of their held and active tasks; 0 omits these metrics")
+	f.IntVar(&collect.Flows, "flows", 0, "number of flows to count by status, those that were started last, at most 100000; 0 omits the metrics of flows")
 	f.BoolVar(&health, "health", false, "serve asynq_health_causes, the number of problems by kind and severity")
 	thresholds.add(f, "health-settings")
 	alerts.add(f)

@@ -139,6 +139,8 @@ func TestExporterRejectsFlags(t *testing.T) {
 		"--redis-addr a --uri b":            {ExitUsage, "use only one"},
 		"--redis-db x":                      {ExitUsage, "--redis-db: \"x\" is not an integer"},
 		"--scrape-timeout 0s":               {ExitUsage, "greater than 0"},
+		"--flows -1":                        {ExitUsage, "--flows must be from 0 to 100000"},
+		"--flows 100001":                    {ExitUsage, "--flows must be from 0 to 100000"},
 		"--task-types -1":                   {ExitUsage, "must not be negative"},
 		"--threshold wait_notice":           {ExitUsage, "does not have the form NAME=VALUE"},
 		"--threshold wait_notice=soon":      {ExitUsage, `wait_notice: "soon" is not a duration`},
