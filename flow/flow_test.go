@@ -164,6 +164,9 @@ func TestFailureIsNotFinal(t *testing.T) {
 		if got := statuses(info); got != want {
 			env.T.Errorf("nodes are %s, want %s", got, want)
 		}
+		if b := info.Blockers(); len(b) != 1 || b[0] != info.Node("pack") {
+			env.T.Errorf("blocked by %v", b)
+		}
 		fail.Clear()
 		n, info, err := inspector(env).Retry(context.Background(), "order-42")
 		env.NoError(err)
@@ -171,6 +174,9 @@ func TestFailureIsNotFinal(t *testing.T) {
 			env.T.Errorf("retried %d tasks: %s", n, statuses(info))
 		}
 		info = awaitStatus(env, "order-42", flow.Succeeded)
+		if b := info.Blockers(); len(b) > 0 {
+			env.T.Errorf("blocked by %v", b)
+		}
 		want = "charge succeeded; pack succeeded; ship succeeded; refund succeeded; report succeeded; thank succeeded; log succeeded; "
 		if got := statuses(info); got != want {
 			env.T.Errorf("nodes are %s, want %s", got, want)

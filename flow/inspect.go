@@ -198,6 +198,28 @@ func (i *Info) Node(name string) *NodeInfo {
 	return nil
 }
 
+// Blockers returns the nodes because of which a flow is blocked: they have failed, and others wait
+// for their success. It returns none unless the status of the flow is Blocked.
+func (i *Info) Blockers() (failed []*NodeInfo) {
+	if i.Status != Blocked {
+		return nil
+	}
+	awaited := make(map[string]bool)
+	for n := range i.Nodes {
+		if node := &i.Nodes[n]; node.Status == Waiting && node.OnDependencyFailure == Block {
+			for _, name := range node.After {
+				awaited[name] = true
+			}
+		}
+	}
+	for n := range i.Nodes {
+		if node := &i.Nodes[n]; node.Status == Failed && awaited[node.Name] {
+			failed = append(failed, node)
+		}
+	}
+	return failed
+}
+
 func newInfo(f *flow.Flow) *Info {
 	if f == nil {
 		return nil

@@ -107,15 +107,8 @@ func met(n, d *flow.NodeInfo) bool {
 // blockers returns the nodes because of which a flow is blocked.
 func blockers(f *flow.Info) []blocker {
 	found := []blocker{}
-	if f.Status != flow.Blocked {
-		return found
-	}
-	for i := range f.Nodes {
-		d := &f.Nodes[i]
-		if d.Status != flow.Failed {
-			continue
-		}
-		b := blocker{Node: d.Name, Failed: d.Failed, Deleted: d.Deleted, queues: d.Queues}
+	for _, d := range f.Blockers() {
+		b := blocker{Node: d.Name, Failed: d.Failed, Deleted: d.Deleted, Waiting: []string{}, queues: d.Queues}
 		if len(d.TaskIDs) == 1 && len(d.Queues) == 1 && d.Failed == 1 {
 			b.taskID = d.TaskIDs[0]
 		}
@@ -124,9 +117,7 @@ func blockers(f *flow.Info) []blocker {
 				b.Waiting = append(b.Waiting, n.Name)
 			}
 		}
-		if b.Waiting != nil {
-			found = append(found, b)
-		}
+		found = append(found, b)
 	}
 	return found
 }
