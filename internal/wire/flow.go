@@ -71,6 +71,16 @@ func (q Queue) FlowOpen(p FlowPart) string { return q.prefix + flowOpen + p.Stri
 // succeeded since. An extension; it has a TTL.
 func (q Queue) FlowFailed(p FlowPart) string { return q.prefix + flowFailed + p.String() }
 
+// ParseFlowOpen returns the part of a key that FlowOpen of the queue has returned. It reports false
+// for other keys.
+func ParseFlowOpen(q Queue, key string) (FlowPart, bool) {
+	name, ok := strings.CutPrefix(key, q.prefix+flowOpen)
+	if !ok {
+		return FlowPart{}, false
+	}
+	return ParseFlowPart(name)
+}
+
 // FlowsDue is the ZSET of the parts in the queue, scored by when a server checks them in Unix
 // milliseconds. An extension; it has a TTL.
 func (q Queue) FlowsDue() string { return q.prefix + "flows:due" }
@@ -262,7 +272,10 @@ type FlowRecord struct {
 
 // The fields of Flow. The field of a node is its name behind nodePrefix.
 const (
-	flowVersion, flowRun, flowStatus                   = "version", "run", "status"
+	FieldFlowRun    = "run"
+	FieldFlowStatus = "status"
+
+	flowVersion                                        = "version"
 	flowCreated, flowChanged, flowEnded, flowIsStopped = "created", "changed", "ended", "canceled"
 	nodePrefix                                         = "node:"
 )
@@ -282,8 +295,8 @@ func (r *FlowRecord) Changes() (fields []any, err error) {
 		}
 		set(nodePrefix+name, string(value))
 	}
-	set(flowRun, r.Run)
-	set(flowStatus, string(r.Status))
+	set(FieldFlowRun, r.Run)
+	set(FieldFlowStatus, string(r.Status))
 	set(flowCreated, strconv.FormatInt(r.Created, 10))
 	set(flowEnded, strconv.FormatInt(r.Ended, 10))
 	set(flowIsStopped, strconv.FormatBool(r.Canceled))
@@ -294,7 +307,7 @@ func (r *FlowRecord) Changes() (fields []any, err error) {
 }
 
 // FlowHeadFields returns the fields for DecodeFlowHead.
-func FlowHeadFields() []string { return []string{flowStatus, flowCreated, flowChanged} }
+func FlowHeadFields() []string { return []string{FieldFlowStatus, flowCreated, flowChanged} }
 
 // DecodeFlowHead decodes the fields of FlowHeadFields: the status of a flow, when it was created,
 // and when it last changed, in Unix milliseconds. It reports false if the flow does not exist.
@@ -314,7 +327,7 @@ func DecodeFlowHead(fields []any) (status FlowStatus, created, changed int64, ok
 // DecodeFlowRecord decodes the HASH of a flow.
 func DecodeFlowRecord(fields map[string]string) (*FlowRecord, error) {
 	r := &FlowRecord{
-		Run: fields[flowRun], Status: FlowStatus(fields[flowStatus]), Canceled: fields[flowIsStopped] == "true",
+		Run: fields[FieldFlowRun], Status: FlowStatus(fields[FieldFlowStatus]), Canceled: fields[flowIsStopped] == "true",
 		Nodes: make(map[string]*FlowNode, len(fields)), read: fields,
 	}
 	for name, to := range map[string]*int64{

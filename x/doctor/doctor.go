@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
@@ -128,7 +129,11 @@ func (d *diagnosis) run(ctx context.Context, r asynq.RedisConnOpt, only []string
 	if err := d.check(ctx, only); err != nil {
 		return err
 	}
-	return d.checkTypesHandled(ctx, asynq.NewInspector(conn.Shared()), only)
+	i := asynq.NewInspector(conn.Shared())
+	if err := d.checkFlows(ctx, flow.Inspect(i)); err != nil {
+		return err
+	}
+	return d.checkTypesHandled(ctx, i, only)
 }
 
 // checkTypesHandled reports types of waiting tasks that no running server of their queue handles.
@@ -197,7 +202,7 @@ func (d *diagnosis) checkFixedKeys(ctx context.Context, q *queue) error {
 	fixed := []string{
 		k.Pending(), k.Active(), k.Lease(), k.Scheduled(), k.Retry(), k.Archived(), k.Completed(), k.Groups(), k.AggregationSets(),
 		k.Paused(), k.Processed(), k.Failed(), k.Marker(), k.GroupsDue(), k.ConsumedSets(), k.HeldTasks(), k.ReadyPartitions(),
-		k.BlockedPartitions(), k.RunningTasks(), k.PartitionRates(), k.PartitionClock(), k.PartitionSettings(),
+		k.BlockedPartitions(), k.RunningTasks(), k.PartitionRates(), k.PartitionClock(), k.PartitionSettings(), k.FlowsDue(),
 	}
 	if err := d.checkTypes(ctx, q, fixed); err != nil {
 		return err

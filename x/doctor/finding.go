@@ -9,13 +9,16 @@ import (
 
 // Finding is a broken invariant. If one slot has all keys involved, a script has confirmed it.
 type Finding struct {
-	Queue    string
+	Queue    string // empty for a flow without tasks
 	TaskID   string // empty if the finding is not about a task
 	Key      string // the key that is invalid or incomplete
 	Kind     Kind
 	Detail   string // the problem, a sentence without a full stop
 	Repair   string // the repair, an imperative without a full stop; empty if there is no automatic one
 	Repaired bool   // whether the repair was made
+
+	Flow string // ID of the flow that the finding is about, or empty
+	Node string // a node of the flow; empty if the finding is about all of it
 }
 
 // String formats the finding as one line.
@@ -63,6 +66,13 @@ func (f *Finding) String() string {
 //	                         ready nor blocked, so servers miss it
 //	unregistered-queue       a queue with tasks that is not in the set     the name is added to the set of queues
 //	                         of queues
+//	flow-stuck               a flow that runs, but no server will           servers check it at once; tasks that a failover has
+//	                         continue it                                   lost are created again
+//	                         a flow that has been blocked for an hour      none: flow.Inspector.Retry or Skip
+//	                         a batch that has been open for a day, and     none: close it, or cancel the flow
+//	                         whose tasks have ended
+//	flow-orphan              tasks of a flow that have not ended, and the   none: they run, but nothing starts after them
+//	                         flow does not exist
 //	wrong-type               a key of the wrong type                       none: inspect it, and delete or rename it
 //	unhandled-type           waiting tasks of a type that no running       none: start a server that handles it, or delete them
 //	                         server of the queue handles
@@ -88,6 +98,8 @@ const (
 	UnregisteredQueue     Kind = "unregistered-queue"
 	WrongType             Kind = "wrong-type"
 	UnhandledType         Kind = "unhandled-type"
+	FlowStuck             Kind = "flow-stuck"
+	FlowOrphan            Kind = "flow-orphan"
 )
 
 // sound is the result of a script for a suspect that is not broken.

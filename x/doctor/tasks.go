@@ -85,7 +85,7 @@ func (d *diagnosis) scanNode(ctx context.Context, node redis.Cmdable, pattern st
 
 // checkScanned checks keys of a queue.
 func (d *diagnosis) checkScanned(ctx context.Context, q *queue, keys []string) error {
-	var ids, locks []string
+	var ids, locks, members []string
 	for _, key := range keys {
 		k, known := wire.KeyTypeOf(q.Keys, key)
 		id, task := strings.CutPrefix(key, q.Keys.TaskPrefix())
@@ -102,6 +102,8 @@ func (d *diagnosis) checkScanned(ctx context.Context, q *queue, keys []string) e
 			}
 		case strings.HasPrefix(key, q.Keys.UniquePrefix()):
 			locks = append(locks, key)
+		case strings.HasPrefix(key, q.Keys.FlowPrefix()):
+			members = append(members, key)
 		}
 	}
 	for page := range slices.Chunk(ids, pageSize) {
@@ -111,6 +113,11 @@ func (d *diagnosis) checkScanned(ctx context.Context, q *queue, keys []string) e
 	}
 	for page := range slices.Chunk(locks, pageSize) {
 		if err := d.checkLocks(ctx, q, page); err != nil {
+			return err
+		}
+	}
+	for page := range slices.Chunk(members, pageSize) {
+		if err := d.checkMembers(ctx, q, page); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,8 @@ func newDoctor(a *app) *cobra.Command {
 		Use:   "doctor",
 		Short: "Find inconsistencies in Redis, and repair them with --repair",
 		Long: `Find inconsistencies in Redis: tasks that would never run, locks without an owner, IDs without a
-task, and more. It also reports types of waiting tasks that no running server handles. The command is safe to run while servers and clients are active.
+task, flows that nothing continues, and more. It also reports types of waiting tasks that no running server
+handles. The command is safe to run while servers and clients are active.
 
 Repairs never lose a task that can still run. On a terminal, --repair asks for confirmation unless
 --yes is given; elsewhere it needs no confirmation. With --dry-run nothing is repaired.
@@ -66,12 +67,15 @@ type findingRow struct {
 	Detail   string `json:"detail"`
 	Repair   string `json:"repair"`
 	Repaired bool   `json:"repaired"`
+	Flow     string `json:"flow"` // empty unless the problem is one of a flow
+	Node     string `json:"node"`
 }
 
 var findingColumns = []out.Column[*findingRow]{
 	{Head: "KIND", Cell: func(f *findingRow) string { return f.Kind }},
 	{Head: "QUEUE", Cell: func(f *findingRow) string { return f.Queue }},
 	{Head: "TASK", Cell: func(f *findingRow) string { return f.TaskID }},
+	{Head: "FLOW", Cell: func(f *findingRow) string { return f.Flow }, Wide: true},
 	{Head: "KEY", Cell: func(f *findingRow) string { return f.Key }, Wide: true},
 	{Head: "DETAIL", Cell: func(f *findingRow) string { return f.Detail }},
 	{Head: "REPAIR", Cell: func(f *findingRow) string {
@@ -80,6 +84,12 @@ var findingColumns = []out.Column[*findingRow]{
 			return "done: " + f.Repair
 		case f.Kind == string(doctor.UnhandledType):
 			return "none: start a server that handles the type, or delete the tasks"
+		case f.Kind == string(doctor.FlowOrphan):
+			return "none: nothing starts after these tasks; start the flow again"
+		case f.Kind == string(doctor.FlowStuck) && f.Repair == "" && f.Node == "":
+			return "none: close the batch, or use " + commandLine("flow cancel", f.Flow)
+		case f.Kind == string(doctor.FlowStuck) && f.Repair == "":
+			return "none: use " + commandLine("flow retry", f.Flow) + " or " + commandLine("flow skip", f.Flow, f.Node)
 		case f.Repair == "":
 			return fmt.Sprintf("none: inspect key %q", f.Key)
 		}
@@ -96,7 +106,7 @@ var findingColumns = []out.Column[*findingRow]{
 // then ends with an error.
 func (a *app) findings(ctx context.Context, conn asynq.RedisConnOpt, opts doctor.Options) iter.Seq2[*findingRow, error] {
 	return func(yield func(*findingRow, error) bool) {
-		found, repaired, incomplete := 0, 0, false
+		found, repaired, repairable, incomplete := 0, 0, 0, false
 		for f, err := range doctor.Diagnose(ctx, conn, opts) {
 			if ctx.Err() != nil {
 				yield(nil, ctx.Err())
@@ -111,7 +121,10 @@ func (a *app) findings(ctx context.Context, conn asynq.RedisConnOpt, opts doctor
 			if f.Repaired {
 				repaired++
 			}
-			if !yield(&findingRow{string(f.Kind), f.Queue, f.TaskID, f.Key, f.Detail, f.Repair, f.Repaired}, nil) {
+			if f.Repair != "" {
+				repairable++
+			}
+			if !yield(&findingRow{string(f.Kind), f.Queue, f.TaskID, f.Key, f.Detail, f.Repair, f.Repaired, f.Flow, f.Node}, nil) {
 				return
 			}
 		}
@@ -122,6 +135,8 @@ func (a *app) findings(ctx context.Context, conn asynq.RedisConnOpt, opts doctor
 			yield(nil, fmt.Errorf("%d of %d problems not repaired", found-repaired, found))
 		case found > repaired && opts.Repair:
 			yield(nil, fmt.Errorf("%s not repaired", plural(found, "problem")))
+		case found > repaired && repairable == 0:
+			yield(nil, fmt.Errorf("%s found", plural(found, "problem")))
 		case found > repaired:
 			yield(nil, fmt.Errorf("%s found: run asynq doctor --repair", plural(found, "problem")))
 		case found == 0:

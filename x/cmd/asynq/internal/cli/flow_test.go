@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -159,6 +160,38 @@ func TestFlowDeletedTask(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	w.pendingTask("default") // of node 2
+}
+
+// The doctor names the commands that let a flow continue.
+func TestDoctorFlows(t *testing.T) {
+	w := newWorld(t)
+	w.startFlow(flow.Chain("lost", asynq.NewTask("a", nil, asynq.Queue("shop")), asynq.NewTask("b", nil)))
+	if err := w.redis.Del(t.Context(), w.namespace+":flow:{lost}").Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.startFlow(flow.Chain("failed", asynq.NewTask("a", nil, asynq.Queue("mail")), asynq.NewTask("b", nil)))
+	if err := w.inspector.ArchiveTask("mail", w.pendingTask("mail")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := flow.Inspect(w.inspector).Advance(t.Context(), "failed"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := flow.OpenBatch(t.Context(), w.client, flow.NewBatch("never closed")); err != nil {
+		t.Fatal(err)
+	}
+	times := regexp.MustCompile(`"(t|e)":\d+`)
+	for _, id := range []string{"failed", "never closed"} {
+		key := w.namespace + ":flow:{" + id + "}"
+		for field, value := range w.redis.HGetAll(t.Context(), key).Val() {
+			if field == "changed" || field == "created" {
+				value = "1700000000000"
+			}
+			if err := w.redis.HSet(t.Context(), key, field, times.ReplaceAllString(value, `"$1":1700000000000`)).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.golden("doctor_flows", w.run("doctor", "--sort", "detail"))
 }
 
 // Shells complete the IDs of flows, and the nodes that can be skipped.
