@@ -132,6 +132,29 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// The result of a lease is that of its node, also if the task is not retained.
+func TestResultOfLease(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		ctx := context.Background()
+		receiver := env.Receiver(asynq.ReceiverConfig{Queues: map[string]int{"default": 1}})
+		start(env, flow.Chain("f", asynq.NewTask("a", nil), asynq.NewTask("b", nil)))
+		for _, want := range []string{"1", "2"} {
+			leases, err := receiver.Receive(ctx, 1)
+			env.NoError(err)
+			if m, ok := flow.FromContext(leases[0].Context()); !ok || m.Node() != want {
+				env.T.Fatalf("received the task of %+v, want node %s", m, want)
+			}
+			env.NoError(leases[0].Complete(ctx, []byte("result of "+want)))
+		}
+		awaitStatus(env, "f", flow.Succeeded)
+		for _, node := range []string{"1", "2"} {
+			if b, err := inspector(env).Result(ctx, "f", node); err != nil || string(b) != "result of "+node {
+				env.T.Errorf("the result of node %s is %q, %v", node, b, err)
+			}
+		}
+	})
+}
+
 // A batch in the middle of a flow fails for one of its members: the refund runs, the shipping
 // waits until the member succeeds after all.
 func TestFailureIsNotFinal(t *testing.T) {

@@ -135,8 +135,8 @@ func (f *Fetcher) applyDecision(a *Attempt, v Decision) {
 	} else {
 		f.decideOutcome(a, v.Err)
 	}
-	if a.settlement.Outcome == rdb.Complete && v.Result != nil {
-		a.settlement.Result = v.Result
+	if s := &a.settlement; v.Result != nil && (s.Outcome == rdb.Complete || s.Outcome == rdb.Done && s.Member != nil) {
+		s.Result = v.Result
 	}
 	a.Cancel(nil)
 	f.notifyEnded(a, v.Err)
