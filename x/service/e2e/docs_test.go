@@ -94,7 +94,7 @@ func TestExampleServesDocumentedClients(t *testing.T) {
 	p := start(t, env, need(t, "sh", ""), script(t, "set -eu\n"+strings.Join(documented(t, "sh", 4), "")))
 	p.wait(t)
 	for _, language := range []string{"php", "python"} { // check the queues that they name
-		text := strings.Join(documented(t, language, map[string]int{"php": 3, "python": 1}[language]), "")
+		text := strings.Join(documented(t, language, map[string]int{"php": 4, "python": 2}[language]), "")
 		for _, m := range regexp.MustCompile(`['"](email:[a-z]+|report)['"]`).FindAllStringSubmatch(text, -1) {
 			if !strings.Contains(example, "\n  "+m[1]+": {") {
 				t.Errorf("the documentation of %s uses queue %q, which the example lacks", language, m[1])
@@ -147,7 +147,7 @@ func TestDocumentedPHP(t *testing.T) {
 	run := func(code string) *process {
 		return start(t, docsEnv(s), php, script(t, "<?php\nrequire '"+autoload+"';\n"+code))
 	}
-	blocks := documented(t, "php", 3)
+	blocks := documented(t, "php", 4)
 	run(blocks[0]).wait(t)
 	worker := run(blocks[1])
 	waiter := run(blocks[2])
@@ -156,6 +156,11 @@ func TestDocumentedPHP(t *testing.T) {
 		t.Errorf("waiter printed %q", got)
 	}
 	worker.term(t)
+	flow := run(blocks[3])
+	flow.wait(t)
+	if got := flow.output(t); got != "running 3\n" {
+		t.Errorf("the workflow printed %q", got)
+	}
 	if info, err := s.inspector(t).GetQueueInfo("report"); err != nil || info.Scheduled != 1 {
 		t.Errorf("the report is not scheduled: %+v, %v", info, err)
 	}
@@ -170,9 +175,9 @@ func TestDocumentedPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := append(docsEnv(s), "PYTHONPATH="+module, "PYTHONDONTWRITEBYTECODE=1")
-	p := start(t, env, python, script(t, "import os, threading\n"+documented(t, "python", 1)[0]))
+	p := start(t, env, python, script(t, "import os, threading\n"+strings.Join(documented(t, "python", 2), "")))
 	p.wait(t)
-	if got := p.output(t); !strings.HasSuffix(got, "{'sent': True}\n") {
+	if got := p.output(t); !strings.HasSuffix(got, "{'sent': True}\n3\n") {
 		t.Errorf("printed %q", got)
 	}
 }

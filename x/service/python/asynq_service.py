@@ -28,7 +28,7 @@ import uuid
 __all__ = [
     "Abandon", "AccessDenied", "AsynqError", "Canceled", "Client", "Conflict", "ConnectionFailed", "DuplicateTask", "InvalidRequest",
     "LeaseLost", "NotFound", "Problem", "RetryLater", "Task", "TaskGone", "TaskIdConflict", "Text", "TooLarge", "Unavailable", "Worker",
-    "WrongState", "new_task",
+    "WrongState", "new_task", "node",
 ]
 
 log = logging.getLogger("asynq")
@@ -67,7 +67,7 @@ class AccessDenied(Problem):
 
 
 class NotFound(Problem):
-    """The task or queue does not exist."""
+    """The task, queue, workflow, node or result does not exist."""
 
 
 class TaskGone(Problem):
@@ -87,7 +87,7 @@ class DuplicateTask(Conflict):
 
 
 class WrongState(Conflict):
-    """The state of the task does not allow the change."""
+    """The state of the task or workflow does not allow the change."""
 
 
 class LeaseLost(Conflict):
@@ -202,9 +202,36 @@ def new_task(type, payload=None, *, id=None, queue=None, headers=None, max_retry
     return {**{k: v for k, v in fields.items() if v is not None}, **_data("payload", payload)}
 
 
+def node(name, task, *, after=(), after_failure=(), after_end=(), on_dependency_failure=None):
+    """Returns a node of a workflow, for Client.create_workflow.
+
+    task is a task of new_task, or a list of any number of them; IDs of tasks are ignored. The node runs when
+    all tasks of the nodes in after have succeeded, when a task of each node in after_failure has failed, and
+    when all tasks of the nodes in after_end have ended. on_dependency_failure is "block", "cancel" or "ignore".
+    """
+    fields = {"after": list(after), "after_failure": list(after_failure), "after_end": list(after_end),
+              "on_dependency_failure": on_dependency_failure}
+    tasks = {"task": _without_id(task)} if isinstance(task, dict) else {"tasks": [_without_id(t) for t in task]}
+    return {"name": name, **tasks, **{k: v for k, v in fields.items() if v}}
+
+
+def _without_id(task):
+    """Returns a task without its ID: the service sets those of workflows."""
+    return {k: v for k, v in task.items() if k != "id"}
+
+
 def _task_info(of):
     """Returns a task of a response, with decoded payload and result."""
     return {**of, "payload": _value(of, "payload"), "result": _value(of, "result")}
+
+
+def _flow(id, retention, **fields):
+    """Returns the request for a workflow or batch."""
+    return {"id": id, **fields, **({} if retention is None else {"retention": _duration(retention)})}
+
+
+def _quote(name):
+    return urllib.parse.quote(name, safe="")
 
 
 def _pause(pause, cause):
@@ -232,13 +259,16 @@ class Client:
 
     def enqueue_batch(self, tasks):
         """Enqueues tasks of new_task, 1,000 per request. Returns a dict or a Problem per task, in order."""
+        return self._send_tasks("/v1/tasks/batch", tasks)
+
+    def _send_tasks(self, path, tasks):
         tasks = list(tasks)
         results = [None] * len(tasks)
         for at in range(0, len(tasks), self.BATCH):
             left = range(at, min(at + self.BATCH, len(tasks)))
             end, pause = time.monotonic() + self._retry_for, 0.1
             while left:
-                response = self._repeat("POST", "/v1/tasks/batch", {"tasks": [tasks[i] for i in left]})
+                response = self._repeat("POST", path, {"tasks": [tasks[i] for i in left]})
                 for i, r in zip(left, response["results"]):
                     results[i] = _task_info(r["task"]) if "task" in r else Problem.of(r["problem"], r["problem"]["status"])
                 left = [i for i in left if isinstance(results[i], Unavailable)]
@@ -302,6 +332,100 @@ class Client:
         """Deletes an empty queue; with force, also its tasks, provided that none is active. Scope: manage."""
         self._repeat("DELETE", self._queue(queue) + ("?force=true" if force else ""))
 
+    def create_workflow(self, id, nodes, retention=None):
+        """Creates a workflow of nodes of node, each after those that it depends on. Scope: enqueue.
+
+        If there is one with the ID, it is returned unchanged; Conflict is raised if its nodes are others.
+        """
+        return self._repeat("POST", "/v1/workflows", _flow(id, retention, nodes=list(nodes)))["workflow"]
+
+    def workflow(self, id):
+        """Returns a workflow with its nodes. Scope: read."""
+        return self._repeat("GET", self._workflow(id))["workflow"]
+
+    def wait_workflow(self, id, seconds=30.0):
+        """Waits until a workflow is not running, or seconds have passed, and returns it. Scope: read.
+
+        Its status is then "succeeded", "failed", "canceled", or "blocked": a failed task must be run again.
+        """
+        return self._wait_flow(self._workflow(id), "workflow", seconds)
+
+    def workflows(self):
+        """Yields all workflows and batches, without their nodes, newest first. Scope: read."""
+        offset = 0
+        while offset is not None:
+            page = self._repeat("GET", f"/v1/workflows?offset={offset}&limit=200")
+            yield from page["workflows"]
+            offset = page.get("next_offset")
+
+    def cancel_workflow(self, id):
+        """Cancels a workflow or batch: no further node starts. Scope: manage."""
+        return self._repeat("POST", self._workflow(id) + "/cancel", {})["workflow"]
+
+    def retry_workflow(self, id):
+        """Runs the archived tasks of a workflow or batch again. Scope: manage."""
+        return self._repeat("POST", self._workflow(id) + "/retry", {})["workflow"]
+
+    def skip_node(self, id, node):
+        """Makes a node that waits or has failed count as succeeded. Scope: manage."""
+        return self._repeat("POST", f"{self._workflow(id)}/nodes/{_quote(node)}/skip", {})["workflow"]
+
+    def node_result(self, id, node):
+        """Returns the result of the task of a node. Raises NotFound if there is none. Scope: read."""
+        return _value(self._repeat("GET", f"{self._workflow(id)}/nodes/{_quote(node)}/result"), "result")
+
+    def create_batch(self, id, tasks, on_success=None, on_failure=None, on_end=None, retention=None):
+        """Creates a batch of tasks of new_task that run at once, and tasks for its end. Scope: enqueue.
+
+        If there is one with the ID, it is returned unchanged. More than 1,000 tasks are added to an open batch,
+        which is then closed. If the call fails meanwhile, repeat it with the same tasks: those with an id and a
+        retention are not added twice.
+        """
+        tasks = list(tasks)
+        if len(tasks) <= self.BATCH:
+            tasks = [_without_id(t) for t in tasks]
+            return self._create_batch(id, retention, on_success, on_failure, on_end, tasks=tasks)
+        batch = self.open_batch(id, on_success, on_failure, on_end, retention)
+        if not batch["open"]:
+            return batch
+        for result in self.add_to_batch(id, tasks):
+            if isinstance(result, Problem):
+                raise result
+        return self.close_batch(id)
+
+    def open_batch(self, id, on_success=None, on_failure=None, on_end=None, retention=None):
+        """Creates an open batch, for add_to_batch and close_batch. Scope: enqueue."""
+        return self._create_batch(id, retention, on_success, on_failure, on_end, open=True)
+
+    def add_to_batch(self, id, tasks):
+        """Adds tasks to an open batch, as enqueue_batch does. Scope: enqueue."""
+        return self._send_tasks(self._batch(id) + "/tasks", tasks)
+
+    def close_batch(self, id):
+        """Closes an open batch: on_success and on_end run once its tasks have ended. Scope: enqueue."""
+        return self._repeat("POST", self._batch(id) + "/close", {})["batch"]
+
+    def batch(self, id):
+        """Returns the progress of a batch. Scope: read."""
+        return self._repeat("GET", self._batch(id))["batch"]
+
+    def wait_batch(self, id, seconds=30.0):
+        """Waits as wait_workflow does, and returns the batch. Scope: read."""
+        return self._wait_flow(self._batch(id), "batch", seconds)
+
+    def _create_batch(self, id, retention, on_success, on_failure, on_end, **fields):
+        callbacks = {"on_success": on_success, "on_failure": on_failure, "on_end": on_end}
+        fields.update({name: _without_id(task) for name, task in callbacks.items() if task})
+        return self._repeat("POST", "/v1/batches", _flow(id, retention, **fields))["batch"]
+
+    def _wait_flow(self, path, name, seconds):
+        end = time.monotonic() + seconds
+        while True:
+            step = min(max(end - time.monotonic(), 0.0), 30.0)
+            info = self._repeat("GET", f"{path}?wait={step:.3f}s", wait=step)[name]
+            if info["status"] != "running" or time.monotonic() >= end:
+                return info
+
     def take(self, queues, n=1, wait=30.0, worker=None):
         """Waits for tasks and takes up to n. The request is not retried. Scope: work."""
         body = {"queues": list(queues), "n": n, "wait": _duration(wait)}
@@ -321,7 +445,7 @@ class Client:
 
     def set_progress(self, lease, fraction, note=""):
         """Stores the progress of a task, from 0 to 1. Not retried. Scope: work."""
-        self._once("POST", "/v1/leases/%s/progress" % urllib.parse.quote(lease, safe=""), {"fraction": fraction, "note": note})
+        self._once("POST", f"/v1/leases/{_quote(lease)}/progress", {"fraction": fraction, "note": note})
 
     def settle(self, outcomes):
         """Settles leases. Returns None or a Problem per outcome. Not retried, but idempotent. Scope: work."""
@@ -337,10 +461,18 @@ class Client:
 
     @staticmethod
     def _queue(name):
-        return "/v1/queues/" + urllib.parse.quote(name, safe="")
+        return "/v1/queues/" + _quote(name)
 
     def _task(self, queue, id):
-        return f"{self._queue(queue)}/tasks/{urllib.parse.quote(id, safe='')}"
+        return f"{self._queue(queue)}/tasks/{_quote(id)}"
+
+    @staticmethod
+    def _workflow(id):
+        return "/v1/workflows/" + _quote(id)
+
+    @staticmethod
+    def _batch(id):
+        return "/v1/batches/" + _quote(id)
 
     def _repeat(self, method, path, body=None, wait=0.0):
         end, pause, retried = time.monotonic() + self._retry_for, 0.1, False
@@ -403,7 +535,7 @@ class Task:
     """A leased task, as passed to handlers.
 
     attempt is 1 for the first one. deadline is in seconds since 1970, or None. partition_key is None if
-    the task has none.
+    the task has none. workflow is the ID of its workflow or batch, and node its node there, or None.
     """
 
     def __init__(self, of, client=None):
@@ -411,6 +543,7 @@ class Task:
         self.lease, self.queue, self.id, self.type = of["lease"], of["queue"], of["id"], of["type"]
         self.payload, self.headers = _value(of, "payload"), of.get("headers", {})
         self.partition_key = of.get("partition_key")
+        self.workflow, self.node = of.get("workflow"), of.get("node")
         self.attempt, self.max_retry = of["attempt"], of["max_retry"]
         self.deadline = _parse_time(of["deadline"]) if "deadline" in of else None
         self.lease_expires_at = _parse_time(of["lease_expires_at"])
@@ -430,6 +563,10 @@ class Task:
             self._client.set_progress(self.lease, fraction, note)
         except (ConnectionFailed, Unavailable) as e:
             log.debug("progress of task %s not stored: %s", self.id, e)
+
+    def result_of(self, node):
+        """Returns the result of another node of the workflow: see Client.node_result. Scope: read."""
+        return self._client.node_result(self.workflow, node)
 
     def canceled(self):
         """Reports whether the handler should stop: task canceled, lease lost, or deadline passed."""

@@ -119,6 +119,45 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(asynq.InvalidRequest):
             self.client.enqueue(kind, partition_key=" ")
 
+    def test_changes_of_workflows(self):
+        kind = fresh("py")
+        c = self.client
+        chain = [asynq.node("a", asynq.new_task(kind + "/a")), asynq.node("b", asynq.new_task(kind + "/b"), after=["a"])]
+        self.assertEqual(c.create_workflow(kind + "/x", chain, retention="1h")["status"], "running")
+        self.assertEqual(c.create_workflow(kind + "/x", chain)["total"], 2)
+        self.assertEqual(c.wait_workflow(kind + "/x", 0.2)["status"], "running")
+        with self.assertRaises(asynq.Conflict):
+            c.create_workflow(kind + "/x", chain[:1])
+        with self.assertRaises(asynq.WrongState):
+            c.skip_node(kind + "/x", "a")
+        self.assertEqual(c.skip_node(kind + "/x", "b")["nodes"][1]["status"], "skipped")
+        self.assertEqual(c.retry_workflow(kind + "/x")["status"], "running")
+        self.assertEqual(c.cancel_workflow(kind + "/x")["status"], "canceled")
+        self.assertIn((kind + "/x", "canceled"), [(w["id"], w["status"]) for w in c.workflows()])
+        with self.assertRaises(asynq.NotFound):
+            c.workflow(kind)
+        with self.assertRaises(asynq.NotFound):
+            c.node_result(kind + "/x", "a")
+        with self.assertRaises(asynq.InvalidRequest) as caught:
+            c.create_workflow(kind, [asynq.node("a", [asynq.new_task(kind, group="g")])])
+        self.assertEqual(caught.exception.problems[0]["pointer"], "/nodes/0/tasks/0/group")
+
+    def test_large_batch(self):
+        kind = fresh("py")
+        c = self.client
+        tasks = [asynq.new_task(kind, n, id=str(n)) for n in range(1200)]
+        for _ in range(2):
+            batch = c.create_batch(kind, tasks, on_end=asynq.new_task(kind + "/end"))
+            self.assertEqual((batch["open"], batch["total"], batch["callbacks"]["on_end"]["status"]), (False, 1200, "waiting"))
+        self.assertEqual(c.stats(kind)["pending"], 1200)
+        self.assertEqual(c.open_batch(kind + "/2", on_success=asynq.new_task(kind))["open"], True)
+        results = c.add_to_batch(kind + "/2", [asynq.new_task(kind), asynq.new_task(kind, max_retry=-1)])
+        self.assertEqual((results[0]["state"], results[1].kind), ("pending", "invalid-request"))
+        self.assertEqual(c.close_batch(kind + "/2")["total"], 1)
+        self.assertEqual(c.batch(kind + "/2")["open"], False)
+        with self.assertRaises(asynq.WrongState):
+            c.add_to_batch(kind + "/2", [asynq.new_task(kind)])
+
     def test_pause(self):
         kind = fresh("py")
         self.client.enqueue(kind)
@@ -184,6 +223,48 @@ class WorkerTest(unittest.TestCase):
         work({kind: lambda task: [task.partition_key]}, 2)
         self.assertEqual([c.get(kind, id)["result"] for id in ("a", "b")], [["customer 7"], [None]])
         self.assertEqual(c.get(kind, "a")["partition_key"], "customer 7")
+
+    def test_workflow(self):
+        kind = fresh("py")
+        c = client()
+        boxes = []
+
+        def pack(task):
+            if task.payload == 2 and not boxes:
+                raise asynq.Abandon("no box")
+            return [task.workflow, task.node]
+
+        def ship(task):
+            return {"charge": task.result_of("charge"), "node": task.node}
+
+        charge, ship_task = asynq.new_task(kind + "/charge", retention="1h"), asynq.new_task(kind + "/ship")
+        c.create_workflow(kind, [
+            asynq.node("charge", charge),
+            asynq.node("pack", [asynq.new_task(kind + "/pack", n) for n in (1, 2)], after=["charge"]),
+            asynq.node("ship", ship_task, after=["pack"]),
+            asynq.node("refund", asynq.new_task(kind + "/refund"), after_failure=["pack"]),
+        ])
+        handlers = {kind + "/charge": lambda _: {"paid": 7}, kind + "/pack": pack, kind + "/ship": ship, kind + "/refund": lambda _: None}
+        work(handlers, 4)
+        info = c.wait_workflow(kind)
+        self.assertEqual((info["status"], [n["status"] for n in info["nodes"]]), ("blocked", ["succeeded", "failed", "waiting", "succeeded"]))
+        self.assertEqual(c.wait(kind + "/charge", info["nodes"][0]["task_id"])["result"], {"paid": 7})
+        boxes.append("a box")
+        c.retry_workflow(kind)
+        work(handlers, 2)
+        self.assertEqual(c.wait_workflow(kind)["status"], "succeeded")
+        self.assertEqual(c.node_result(kind, "ship"), {"charge": {"paid": 7}, "node": "ship"})
+
+    def test_batch(self):
+        kind = fresh("py")
+        c = client()
+        tasks = [asynq.new_task(kind, n) for n in range(3)]
+        c.create_batch(kind, tasks, on_success=asynq.new_task(kind, "done"), on_failure=asynq.new_task(kind, "broken"), retention=3600)
+        ran = []
+        work({kind: lambda task: ran.append(task.payload)}, 4)
+        batch = c.wait_batch(kind)
+        self.assertEqual((batch["status"], batch["members"], batch["succeeded"]), ("succeeded", "succeeded", 3))
+        self.assertEqual((ran[3], batch["callbacks"]["on_failure"]["status"]), ("done", "omitted"))
 
     def test_leases_are_extended(self):
         kind = fresh("py")

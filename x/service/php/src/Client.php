@@ -19,6 +19,8 @@ use Asynq\Exception\Unavailable;
  */
 final class Client
 {
+    use Flows;
+
     /** Maximum number of tasks in one request. */
     public const BATCH = 1000;
 
@@ -61,29 +63,38 @@ final class Client
      */
     public function enqueueBatch(iterable $tasks): array
     {
+        return $this->sendTasks('/v1/tasks/batch', $tasks);
+    }
+
+    /**
+     * @param iterable<NewTask> $tasks
+     * @return list<TaskInfo|ProblemException>
+     */
+    private function sendTasks(string $path, iterable $tasks): array
+    {
         $results = [];
         $batch = [];
         foreach ($tasks as $task) {
             $batch[] = $task->fields();
             if (count($batch) === self::BATCH) {
-                array_push($results, ...$this->sendBatch($batch));
+                array_push($results, ...$this->sendBatch($path, $batch));
                 $batch = [];
             }
         }
-        return $batch === [] ? $results : [...$results, ...$this->sendBatch($batch)];
+        return $batch === [] ? $results : [...$results, ...$this->sendBatch($path, $batch)];
     }
 
     /**
      * @param list<array<string, mixed>> $batch
      * @return list<TaskInfo|ProblemException>
      */
-    private function sendBatch(array $batch): array
+    private function sendBatch(string $path, array $batch): array
     {
         $results = [];
         $open = array_keys($batch);
         $end = microtime(true) + $this->retryFor;
         for ($pause = 0.1;; $pause *= 2) {
-            $response = $this->http->repeat('POST', '/v1/tasks/batch', ['tasks' => array_map(static fn (int $i) => $batch[$i], $open)]);
+            $response = $this->http->repeat('POST', $path, ['tasks' => array_map(static fn (int $i) => $batch[$i], $open)]);
             $again = [];
             foreach ($response->results as $at => $r) {
                 $i = $open[$at];

@@ -17,7 +17,7 @@ final readonly class NewTask
      *     array is [], (object) [] is {}.
      * @param ?string $id unique in its queue. While the queue has the task, enqueueing the same ID,
      *     type and payload again returns it. The default is a random ID, which makes retries of the
-     *     request safe.
+     *     request safe. The IDs of tasks of workflows are ignored.
      * @param ?string $queue the default is the queue that the service configures for the type, or
      *     else a queue named like the type
      * @param array<string, string> $headers metadata, such as a trace ID
@@ -100,6 +100,29 @@ final readonly class NewTask
             'partition_key' => $this->partitionKey,
         ];
         return array_filter($fields, static fn (mixed $f): bool => $f !== null) + Payload::field('payload', $this->payload);
+    }
+
+    /**
+     * The fields of a task of a workflow, whose ID the service sets.
+     *
+     * @internal
+     * @return array<string, mixed>
+     */
+    public function member(): array
+    {
+        $fields = $this->fields();
+        unset($fields['id']);
+        return $fields;
+    }
+
+    /**
+     * @internal
+     * @param array<NewTask> $tasks
+     * @return list<array<string, mixed>>
+     */
+    public static function members(array $tasks): array
+    {
+        return array_values(array_map(static fn (NewTask $t): array => $t->member(), $tasks));
     }
 
     /**

@@ -14,6 +14,9 @@ final class Task
     /** @var array<string, string> */
     public readonly array $headers;
     public readonly ?string $partitionKey;
+    /** ID of its workflow or batch, and its node there. */
+    public readonly ?string $workflow;
+    public readonly ?string $node;
     /** 1 for the first attempt. */
     public readonly int $attempt;
     public readonly int $maxRetry;
@@ -34,6 +37,8 @@ final class Task
         $this->type = $from->type;
         $this->headers = (array) ($from->headers ?? []);
         $this->partitionKey = $from->partition_key ?? null;
+        $this->workflow = $from->workflow ?? null;
+        $this->node = $from->node ?? null;
         $this->attempt = $from->attempt;
         $this->maxRetry = $from->max_retry;
         $this->deadline = Format::parse($from->deadline ?? null);
@@ -48,6 +53,16 @@ final class Task
     public function payload(bool $objects = false): mixed
     {
         return $objects ? $this->value : Payload::arrays($this->value);
+    }
+
+    /**
+     * Returns the result of another node of the workflow: see Client::nodeResult. Scope: read.
+     *
+     * @throws Exception\AsynqException
+     */
+    public function resultOf(string $node): mixed
+    {
+        return $this->client?->nodeResult((string) $this->workflow, $node);
     }
 
     /**

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 use Asynq\Exception;
 use Asynq\NewTask;
+use Asynq\Node;
 use Asynq\Payload;
 
 return [
@@ -110,6 +111,46 @@ return [
         $sure(static fn () => $c->delete($type, 'x'), static fn () => $c->stats($type)->size === 0);
         throws(Exception\NotFound::class, static fn () => $c->get($type, 'x'));
         throws(Exception\NotFound::class, static fn () => $c->stats(fresh('nowhere')));
+    },
+
+    'changes of workflows' => static function (): void {
+        $type = fresh('changes');
+        $c = client();
+        $chain = [new Node('a', new NewTask("$type/a")), new Node('b', new NewTask("$type/b"), after: ['a'])];
+        same('running', $c->createWorkflow("$type/x", $chain, '1h')->status);
+        same(2, $c->createWorkflow("$type/x", $chain)->total, 'repeated');
+        same('running', $c->waitWorkflow("$type/x", 0.2)->status, 'a short wait');
+        throws(Exception\Conflict::class, static fn () => $c->createWorkflow("$type/x", [$chain[0]]));
+        throws(Exception\WrongState::class, static fn () => $c->skipNode("$type/x", 'a'));
+        same('skipped', $c->skipNode("$type/x", 'b')->nodes['b']->status);
+        same('running', $c->retryWorkflow("$type/x")->status);
+        same('canceled', $c->cancelWorkflow("$type/x")->status);
+        $found = [];
+        foreach ($c->workflows() as $w) {
+            $found[$w->id] = $w->status;
+        }
+        same('canceled', $found["$type/x"] ?? null, 'listed');
+        throws(Exception\NotFound::class, static fn () => $c->workflow($type));
+        throws(Exception\NotFound::class, static fn () => $c->nodeResult("$type/x", 'a'));
+        $e = throws(Exception\InvalidRequest::class, static fn () => $c->createWorkflow($type, [new Node('a', [new NewTask($type, group: 'g')])]));
+        same('/nodes/0/tasks/0/group', $e->problems[0]['pointer']);
+    },
+
+    'large batch' => static function (): void {
+        $type = fresh('large');
+        $c = client();
+        $tasks = array_map(static fn (int $n): NewTask => new NewTask($type, $n, id: "$n"), range(1, 1200));
+        for ($n = 0; $n < 2; $n++) {
+            $batch = $c->createBatch($type, $tasks, onEnd: new NewTask("$type/end"));
+            same([false, 1200, 'waiting'], [$batch->open, $batch->total, $batch->callbacks['on_end']->status]);
+        }
+        same(1200, $c->stats($type)->pending);
+        same(true, $c->openBatch("$type/2", onSuccess: new NewTask($type))->open);
+        $results = $c->addToBatch("$type/2", [new NewTask($type), new NewTask($type, maxRetry: -1)]);
+        same(['pending', 'invalid-request'], [$results[0]->state, $results[1]->kind]);
+        same(1, $c->closeBatch("$type/2")->total);
+        same(false, $c->batch("$type/2")->open);
+        throws(Exception\WrongState::class, static fn () => $c->addToBatch("$type/2", [new NewTask($type)]));
     },
 
     'pause and resume' => static function (): void {

@@ -2,7 +2,9 @@
 
 declare(strict_types=1);
 
+use Asynq\Abandon;
 use Asynq\NewTask;
+use Asynq\Node;
 use Asynq\Payload;
 use Asynq\Task;
 
@@ -27,6 +29,53 @@ return [
         work([$type => static fn (Task $task): ?string => $task->partitionKey], 2);
         same(['customer 7', null], [client()->get($type, 'a')->result, client()->get($type, 'b')->result]);
         same('customer 7', client()->get($type, 'a')->partitionKey);
+    },
+
+    'workflow' => static function (): void {
+        $type = fresh('workflow');
+        $c = client();
+        $boxes = 0;
+        $info = $c->createWorkflow($type, [
+            new Node('charge', new NewTask("$type/charge", retention: '1h')),
+            new Node('pack', [new NewTask("$type/pack", 1), new NewTask("$type/pack", 2)], after: ['charge']),
+            new Node('ship', new NewTask("$type/ship"), after: ['pack']),
+            new Node('refund', new NewTask("$type/refund"), afterFailure: ['pack']),
+        ]);
+        same([5, 5], [$info->total, $info->unfinished]);
+        $handlers = [
+            "$type/charge" => static fn (): array => ['paid' => 7],
+            "$type/pack" => static function (Task $task) use (&$boxes): void {
+                if ($task->payload() === 2 && $boxes === 0) {
+                    throw new Abandon('no box');
+                }
+            },
+            "$type/ship" => static fn (Task $task): array => [$task->resultOf('charge'), $task->workflow, $task->node],
+            "$type/refund" => static fn (): mixed => null,
+        ];
+        work($handlers, 4);
+        $info = $c->waitWorkflow($type);
+        same(['blocked', 'failed', 'succeeded'], [$info->status, $info->nodes['pack']->status, $info->nodes['refund']->status]);
+        same(['paid' => 7], $c->wait($info->nodes['charge']->queues[0], $info->nodes['charge']->taskId)->result, 'the task of a node');
+        $boxes = 1;
+        $c->retryWorkflow($type);
+        work($handlers, 2);
+        $info = $c->waitWorkflow($type);
+        same(['succeeded', true], [$info->status, $info->endedAt !== null]);
+        same([['paid' => 7], $type, 'ship'], $c->nodeResult($type, 'ship'), 'the result of a node');
+    },
+
+    'batch with callbacks' => static function (): void {
+        $type = fresh('batch');
+        $c = client();
+        $tasks = [new NewTask($type, 1), new NewTask($type, 2), new NewTask($type, 3)];
+        $c->createBatch($type, $tasks, onSuccess: new NewTask($type, 'done'), onFailure: new NewTask($type, 'broken'), retention: 3600);
+        $ran = [];
+        work([$type => static function (Task $task) use (&$ran): void {
+            $ran[] = $task->payload();
+        }], 4);
+        $batch = $c->waitBatch($type);
+        same(['succeeded', 'succeeded', 3, 'done'], [$batch->status, $batch->members, $batch->succeeded, $ran[3]]);
+        same('omitted', $batch->callbacks['on_failure']->status);
     },
 
     'progress' => static function (): void {

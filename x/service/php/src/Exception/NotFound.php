@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Asynq\Exception;
 
-/** The task or queue does not exist. */
+/** The task, queue, workflow, node or result does not exist. */
 class NotFound extends ProblemException
 {
 }
