@@ -31,13 +31,17 @@ type Flow struct {
 	id        string
 	retention time.Duration
 	nodes     []*Node
-	err       error // the first one
+	headers   func(NodeInfo) map[string]string // may be nil
+	err       error                            // the first one
 }
 
 // New returns an empty flow. Its ID identifies it on the Redis: Start creates it once. Start
 // returns an error if the ID is blank, longer than 200 bytes, not UTF-8, begins with "}", or
 // contains control characters.
 func New(id string) *Flow { return &Flow{id: id, retention: DefaultRetention} }
+
+// ID returns the ID of the flow.
+func (f *Flow) ID() string { return f.id }
 
 // Retention sets how long the flow and its results can be read after its end, rounded up to whole
 // seconds. The default is DefaultRetention; the minimum is a second. A flow that does not end is
@@ -48,6 +52,17 @@ func (f *Flow) Retention(d time.Duration) *Flow {
 		f.fail(fmt.Errorf("flow: Retention(%v) must be positive", d))
 	}
 	return f
+}
+
+// WithHeaders returns a copy of the flow to whose tasks Start adds headers, such as a trace
+// context. Start calls headers once for each node, in the order in which they were added. Its
+// argument has the name of the node, its queues and dependencies, and the number of its tasks. The
+// headers replace those of the tasks with the same key; an empty value removes one. If headers is
+// nil, none are added. Members that are added later do not get them.
+func (f *Flow) WithHeaders(headers func(n NodeInfo) map[string]string) *Flow {
+	with := *f
+	with.headers = headers
+	return &with
 }
 
 func (f *Flow) fail(err error) {
@@ -174,6 +189,9 @@ func Chain(id string, tasks ...*asynq.Task) *Flow {
 // Validate returns the error that Start returns for a flow that is described wrongly, nil if there
 // is none. It does not contact Redis.
 func (f *Flow) Validate() error {
+	if f != nil {
+		f = f.WithHeaders(nil)
+	}
 	_, err := f.plan(context.Background(), time.Now())
 	return err
 }
@@ -203,13 +221,16 @@ func (f *Flow) plan(ctx context.Context, now time.Time) (*wire.FlowPlan, error) 
 	for _, n := range f.nodes {
 		in := wire.FlowPlanNode{Name: n.name, Open: n.open, Batch: n.batch, After: n.after, Policy: string(n.policy)}
 		part := wire.FlowPart{Run: p.Run, Node: n.name, Flow: p.ID}
-		for _, t := range n.tasks {
-			made, err := member(t, part, !n.batch, now)
-			if err != nil {
+		all, err := n.prepare(now)
+		if err == nil {
+			err = f.addHeaders(n, all)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("flow: node %q: %w", n.name, err)
+		}
+		for _, made := range all {
+			if err := encode(made, part, !n.batch); err != nil {
 				return nil, fmt.Errorf("flow: node %q: %w", n.name, err)
-			}
-			if made.OwnID {
-				return nil, fmt.Errorf("flow: node %q: the task of a node cannot have a TaskID", n.name)
 			}
 			planned := wire.FlowTask{Queue: made.New.Queue, ID: made.New.ID, Message: made.New.Message}
 			if made.Delay > 0 {
@@ -229,18 +250,68 @@ func (f *Flow) plan(ctx context.Context, now time.Time) (*wire.FlowPlan, error) 
 	return p, nil
 }
 
-// member prepares a task of a part.
-func member(t task, part wire.FlowPart, only bool, now time.Time) (*access.Task, error) {
+// prepare prepares the tasks of a node.
+func (n *Node) prepare(now time.Time) ([]*access.Task, error) {
+	all := make([]*access.Task, len(n.tasks))
+	for i, t := range n.tasks {
+		made, err := prepare(t, now)
+		if err != nil {
+			return nil, err
+		}
+		if made.OwnID {
+			return nil, errors.New("the task of a node cannot have a TaskID")
+		}
+		all[i] = made
+	}
+	return all, nil
+}
+
+// addHeaders adds the headers of WithHeaders to the tasks of a node.
+func (f *Flow) addHeaders(n *Node, tasks []*access.Task) error {
+	if f.headers == nil {
+		return nil
+	}
+	info := NodeInfo{
+		Name: n.name, Status: Waiting, Batch: n.batch, Open: n.open, OnDependencyFailure: n.policy, Total: len(tasks),
+	}
+	info.setDependencies(n.after)
+	for _, t := range tasks {
+		if !slices.Contains(info.Queues, t.New.Queue) {
+			info.Queues = append(info.Queues, t.New.Queue)
+		}
+	}
+	headers := f.headers(info)
+	if _, reserved := headers[wire.ExtHeader]; reserved {
+		return fmt.Errorf("the header %q is reserved: use another name", wire.ExtHeader)
+	}
+	for _, t := range tasks {
+		if t.Message.Headers == nil {
+			t.Message.Headers = make(map[string]string, len(headers))
+		}
+		for key, value := range headers {
+			if value == "" {
+				delete(t.Message.Headers, key)
+			} else {
+				t.Message.Headers[key] = value
+			}
+		}
+	}
+	return nil
+}
+
+// prepare prepares a task of a flow.
+func prepare(t task, now time.Time) (*access.Task, error) {
 	if t.opts == nil {
 		t.opts = []asynq.Option{}
 	}
-	made, err := access.NewTask(t.task, t.opts, now)
-	if err != nil {
-		return nil, err
-	}
+	return access.NewTask(t.task, t.opts, now)
+}
+
+// encode makes a task a member of a part. only states that it is the only one of its node.
+func encode(made *access.Task, part wire.FlowPart, only bool) (err error) {
 	made.Message.SetFlowPart(part, only)
 	if made.New.Message, err = made.Message.Encode(); err != nil {
-		return nil, fmt.Errorf("asynq: task cannot be stored: %w", err)
+		return fmt.Errorf("asynq: task cannot be stored: %w", err)
 	}
-	return made, nil
+	return nil
 }

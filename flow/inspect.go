@@ -235,16 +235,7 @@ func newInfo(f *flow.Flow) *Info {
 			Started: timeOf(n.Started), Ended: timeOf(n.Ended),
 		}
 		out.Total = max(out.Total, len(p.Tasks))
-		for _, e := range p.After {
-			switch e.On {
-			case wire.FlowFailure:
-				out.AfterFailure = append(out.AfterFailure, e.Node)
-			case wire.FlowEnd:
-				out.AfterEnd = append(out.AfterEnd, e.Node)
-			default:
-				out.After = append(out.After, e.Node)
-			}
-		}
+		out.setDependencies(p.After)
 		for _, t := range p.Tasks {
 			if !p.Batch {
 				out.TaskIDs = append(out.TaskIDs, t.ID)
@@ -256,6 +247,20 @@ func newInfo(f *flow.Flow) *Info {
 		info.Nodes = append(info.Nodes, out)
 	}
 	return info
+}
+
+// setDependencies sets the nodes on which a node depends.
+func (n *NodeInfo) setDependencies(edges []wire.FlowEdge) {
+	for _, e := range edges {
+		switch e.On {
+		case wire.FlowFailure:
+			n.AfterFailure = append(n.AfterFailure, e.Node)
+		case wire.FlowEnd:
+			n.AfterEnd = append(n.AfterEnd, e.Node)
+		default:
+			n.After = append(n.After, e.Node)
+		}
+	}
 }
 
 // timeOf returns a time in Unix milliseconds, the zero time for 0.

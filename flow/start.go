@@ -211,8 +211,11 @@ func (a *adder) add(ctx context.Context, tasks []*asynq.Task, opts []asynq.Optio
 	var queues []string
 	for i, t := range tasks {
 		var err error
-		if made[i], err = member(task{t, opts}, a.part, false, now); err != nil {
-			results[i].Err = err
+		if made[i], err = prepare(task{t, opts}, now); err == nil {
+			err = encode(made[i], a.part, false)
+		}
+		if err != nil {
+			made[i], results[i].Err = nil, err
 			continue
 		}
 		orders[i] = made[i].New
