@@ -7,6 +7,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 )
 
 // Attributes that the semantic conventions do not define.
@@ -23,6 +24,10 @@ const (
 	TaskOutcomeKey = attribute.Key("asynq.task.outcome")
 	// GroupKey is the name of the aggregated group.
 	GroupKey = attribute.Key("asynq.group")
+	// FlowIDKey is the ID of the flow.
+	FlowIDKey = attribute.Key("asynq.flow.id")
+	// FlowNodeKey is the name of the node of the flow.
+	FlowNodeKey = attribute.Key("asynq.flow.node")
 	// BatchRefusedKey is the number of tasks of a batch that were not enqueued.
 	BatchRefusedKey = attribute.Key("asynq.batch.refused")
 )
@@ -66,6 +71,10 @@ func errorType(err error) attribute.KeyValue {
 		name = "duplicate_task"
 	case errors.Is(err, asynq.ErrTaskIDConflict):
 		name = "task_id_conflict"
+	case errors.Is(err, flow.ErrExists):
+		name = "flow_exists"
+	case errors.Is(err, flow.ErrClosed):
+		name = "flow_closed"
 	case errors.Is(err, asynq.ErrRedisFull):
 		name = "redis_full"
 	case errors.Is(err, asynq.ErrHandlerNotFound):

@@ -57,8 +57,8 @@ func WithHeaderPrefix(prefix string) Option {
 }
 
 // WithProducerAsParent makes the span of an attempt a child of the span that enqueued the task, so
-// that both are in one trace. By default, each attempt is in a trace of its own, or in that of the
-// server's BaseContext. The link exists in both cases.
+// that both are in one trace. By default, only those of tasks of flows are; each other attempt is
+// in a trace of its own, or in that of the server's BaseContext. The link exists in all cases.
 func WithProducerAsParent() Option {
 	return func(c *config) { c.asParent = true }
 }

@@ -15,7 +15,7 @@ func TestDocsAreComplete(t *testing.T) {
 	}
 	for _, key := range []string{
 		string(TaskTypeKey), string(TaskStateKey), string(TaskRetryCountKey), string(TaskMaxRetryKey), string(TaskOutcomeKey),
-		string(GroupKey), string(BatchRefusedKey), OutcomeSuccess, OutcomeRetry, OutcomeArchived, OutcomeRevoked, OutcomeSnoozed,
+		string(GroupKey), string(BatchRefusedKey), string(FlowIDKey), string(FlowNodeKey), OutcomeSuccess, OutcomeRetry, OutcomeArchived, OutcomeRevoked, OutcomeSnoozed,
 		OutcomeInterrupted, "messaging.client.operation.duration", "messaging.client.sent.messages", "messaging.client.consumed.messages",
 		"messaging.process.duration",
 	} {

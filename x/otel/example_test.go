@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/x/asynqtest"
 	asynqotel "github.com/asynq-go/asynq/x/otel"
 )
@@ -38,6 +39,20 @@ func ExampleNewMiddleware() {
 	mux.HandleFunc("mail:welcome", func(ctx context.Context, task *asynq.Task) error {
 		return sendMail(ctx, string(task.Payload())) // ctx carries the span of this attempt
 	})
+}
+
+func ExampleClient_StartFlow() {
+	client := asynqotel.NewClient(asynq.NewClient(asynq.RedisClientOpt{Addr: "localhost:6379"}))
+	defer client.Close()
+	ctx := context.Background()
+
+	f := flow.New("order-42")
+	charge := f.Add("charge", asynq.NewTask("order:charge", nil))
+	f.Add("ship", asynq.NewTask("order:ship", nil)).After(charge)
+	_, err := client.StartFlow(ctx, f)
+	if err != nil {
+		log.Print(err)
+	}
 }
 
 func ExampleEnqueueHeaders() {

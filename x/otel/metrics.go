@@ -77,3 +77,9 @@ func (m *metrics) processed(ctx context.Context, start time.Time, queue, typenam
 	m.process.Record(ctx, time.Since(start).Seconds(), processName, systemAttr,
 		m.attributes(queue, typename, err, TaskOutcomeKey.String(outcome))...)
 }
+
+// flowStarted records a call that starts a flow.
+func (m *metrics) flowStarted(ctx context.Context, start time.Time, err error) {
+	send := m.enqueue.AttrOperationType(messagingconv.OperationTypeSend)
+	m.enqueue.Record(ctx, time.Since(start).Seconds(), startFlowName, systemAttr, m.attributes("", "", err, send)...)
+}

@@ -12,11 +12,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 )
 
 // NewMiddleware returns a middleware that makes a consumer span for each attempt, linked to the
-// span that enqueued the task. The handler's context has the span and the baggage of the task. It
-// should be the outermost middleware, so that it includes the others.
+// span that enqueued the task. For a task of a flow it is a child of that span, so that a flow is
+// one trace; see Client.StartFlow. The handler's context has the span and the baggage of the task.
+// It should be the outermost middleware, so that it includes the others.
 //
 // An error is recorded in the span, except those of Snooze and RevokeTask, which are intended. A
 // panic is recorded and continues.
@@ -62,7 +64,7 @@ func (in *instrument) process(ctx context.Context, task *asynq.Task, next asynq.
 func (in *instrument) start(ctx context.Context, task *asynq.Task) *attempt {
 	a := &attempt{in: in, task: task, begin: time.Now()}
 	a.queue, _ = asynq.GetQueueName(ctx)
-	attributes := make([]attribute.KeyValue, 0, 10)
+	attributes := make([]attribute.KeyValue, 0, 12)
 	attributes = append(attributes, system, semconv.MessagingOperationName(processName), semconv.MessagingOperationTypeProcess,
 		TaskTypeKey.String(task.Type()), semconv.MessagingMessageBodySize(len(task.Payload())))
 	name := processName
@@ -79,11 +81,15 @@ func (in *instrument) start(ctx context.Context, task *asynq.Task) *attempt {
 	if n, ok := asynq.GetMaxRetry(ctx); ok {
 		attributes = append(attributes, TaskMaxRetryKey.Int(n))
 	}
+	member, isMember := flow.FromContext(ctx)
+	if isMember {
+		attributes = append(attributes, FlowIDKey.String(member.FlowID()), FlowNodeKey.String(member.Node()))
+	}
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attributes...)}
 	ctx, producer := in.extract(ctx, task)
 	if producer.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: producer}))
-		if in.asParent {
+		if in.asParent || isMember {
 			ctx = trace.ContextWithRemoteSpanContext(ctx, producer)
 		}
 	}
