@@ -156,7 +156,7 @@ type Info struct {
 	ID      string
 	Status  Status
 	Created time.Time
-	Changed time.Time // when a node or the flow last changed its status
+	Changed time.Time // when the status last changed, or a call changed the flow; see NodeInfo for nodes
 	Ended   time.Time // zero if it has not
 	Nodes   []NodeInfo
 }
