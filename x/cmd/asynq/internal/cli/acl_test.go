@@ -362,7 +362,7 @@ func TestACLCluster(t *testing.T) {
 	<-done
 	srv.Shutdown()
 	w := &world{t: t, home: t.TempDir(), env: map[string]string{}}
-	for _, line := range []string{"stats", "queue ls -o json", "task ls --all", "server ls"} {
+	for _, line := range []string{"stats", "queue ls -o json", "task ls --all", "server ls", "flow ls"} {
 		if res := w.raw(t.Context(), append([]string{"--uri", strings.Replace(r.URI("observer"), "redis:", "redis-cluster:", 1)}, words(line)...)...); res.code != ExitDone {
 			t.Errorf("%s: %+v", line, res)
 		}
