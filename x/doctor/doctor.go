@@ -23,7 +23,7 @@ import (
 
 // Options select what Diagnose checks, and whether it repairs findings.
 type Options struct {
-	Queues []string // empty: all, including unregistered queues
+	Queues []string // empty: all, including unregistered queues, and flows without tasks
 	Repair bool
 
 	maxSearch int // entries of lists that one script call may search; 0: defaultMaxSearch
@@ -89,11 +89,12 @@ var errStopped = errors.New("stopped")
 // Each iteration connects to Redis, and closes the connection at its end. A SharedRedisClient stays
 // open.
 //
-// It costs Redis about one short command per ID in a collection and five per task, no script longer
-// than about 2 ms, and the caller eight bytes of memory per ID in pending and active. In three
-// cases a script scans a whole list, which takes 10 to 25 ms per million IDs: if an ID is in it
-// twice, once for each; if IDs are removed from its middle, once for up to 200; and if a pending
-// task that is not in the list has no pending_since, once for each.
+// It costs Redis about one short command per ID in a collection, five per task, one per flow and
+// five per part of a flow that runs, no script longer than about 2 ms, and the caller eight bytes
+// of memory per ID in pending and active. In three cases a script scans a whole list, which takes
+// 10 to 25 ms per million IDs: if an ID is in it twice, once for each; if IDs are removed from its
+// middle, once for up to 200; and if a pending task that is not in the list has no pending_since,
+// once for each.
 func Diagnose(ctx context.Context, r asynq.RedisConnOpt, o Options) iter.Seq2[*Finding, error] {
 	return func(yield func(*Finding, error) bool) {
 		d := &diagnosis{

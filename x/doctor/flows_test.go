@@ -42,23 +42,40 @@ func newFault(env *testenv.Env, node, id string) *flowFault {
 	return &flowFault{env, wire.DefaultNamespace.Queue("q"), wire.FlowPart{Run: run, Node: node, Flow: "f"}, id}
 }
 
-// age makes the flow look as if it had last changed some time ago.
-func (f *flowFault) age(d time.Duration) {
+// edit changes the state of the flow.
+func (f *flowFault) edit(change func(r *wire.FlowRecord)) {
 	f.env.T.Helper()
 	key := wire.DefaultNamespace.Flow("f")
 	r, err := wire.DecodeFlowRecord(f.env.RDB.HGetAll(f.env.Context(), key).Val())
 	f.env.NoError(err)
-	for _, n := range r.Nodes {
-		for _, at := range []*int64{&n.Started, &n.Ended} {
-			if *at > 0 {
-				*at -= d.Milliseconds()
-			}
-		}
-	}
-	r.Created, r.Changed = r.Created-d.Milliseconds(), r.Changed-d.Milliseconds()
+	change(r)
 	fields, err := r.Changes()
 	f.env.NoError(err)
 	f.env.NoError(f.env.RDB.HSet(f.env.Context(), key, fields...).Err())
+}
+
+// age makes the flow look as if it had last changed some time ago.
+func (f *flowFault) age(d time.Duration) {
+	f.env.T.Helper()
+	f.edit(func(r *wire.FlowRecord) {
+		for _, n := range r.Nodes {
+			for _, at := range []*int64{&n.Started, &n.Ended} {
+				if *at > 0 {
+					*at -= d.Milliseconds()
+				}
+			}
+		}
+		r.Created, r.Changed = r.Created-d.Milliseconds(), r.Changed-d.Milliseconds()
+	})
+}
+
+// addQueue makes a node look as if a caller had died before it added tasks in queue other.
+func (f *flowFault) addQueue() {
+	f.env.T.Helper()
+	f.edit(func(r *wire.FlowRecord) {
+		n := r.Nodes[f.part.Node]
+		n.Queues = append([]string{"other"}, n.Queues...)
+	})
 }
 
 func (f *flowFault) do(args ...any) {
@@ -118,7 +135,8 @@ func TestDiagnoseFlows(t *testing.T) {
 			"run by other servers", func(f *flowFault) { f.runElsewhere(); f.lateBy(10 * time.Minute); f.age(time.Hour) },
 			"flow-stuck flows:due first", "failed waiting",
 		},
-		{"run just now by other servers", func(f *flowFault) { f.runElsewhere(); f.age(time.Hour) }, "", ""},
+		{"run just now by other servers", func(f *flowFault) { f.runElsewhere(); f.lateBy(4 * time.Minute); f.age(time.Hour) }, "", ""},
+		{"a queue without tasks", func(f *flowFault) { f.addQueue(); f.age(time.Hour) }, "", ""},
 		{"no server, but tasks wait", func(f *flowFault) { f.lateBy(10 * time.Minute); f.age(time.Hour) }, "", ""},
 		{
 			"flow gone", func(f *flowFault) { f.do("DEL", wire.DefaultNamespace.Flow("f"), wire.DefaultNamespace.FlowPlan("f")) },
@@ -217,6 +235,11 @@ func TestDiagnoseOpenBatch(t *testing.T) {
 		want := []string{"flow-stuck asynq:flow:{f} "}
 		if got := flowFindings(f, doctor.Options{Repair: true}); !slices.Equal(got, want) {
 			env.T.Errorf("without members: %q", got)
+		}
+		f.age(-24 * time.Hour)
+		f.addQueue()
+		if got := flowFindings(f, doctor.Options{}); len(got) > 0 {
+			env.T.Errorf("after an hour, with a queue without members: %q", got)
 		}
 		if _, err := batch.Enqueue(env.Context(), []*asynq.Task{asynq.NewTask("m", nil, asynq.Queue("q"), asynq.TaskID("m"))}); err != nil {
 			env.T.Fatal(err)
