@@ -163,6 +163,33 @@ func TestCluster(t *testing.T) {
 		}
 	})
 
+	t.Run("a workflow over all nodes", func(t *testing.T) {
+		s := s.in(t)
+		var parts, waits []string
+		for _, q := range names {
+			parts = append(parts, fmt.Sprintf(`{"name":%q,"tasks":[{"type":"t","queue":%q},{"type":"shared"}],"after":["first"]}`, q, q))
+			waits = append(waits, q)
+		}
+		s.call("POST", "/v1/workflows", `{"id":"w","nodes":[{"name":"first","task":{"type":"shared"}},`+strings.Join(parts, ",")+
+			`,{"name":"last","task":{"type":"shared"},"after":["`+strings.Join(waits, `","`)+`"]}]}`).want(201)
+		body := `{"queues":["shared","` + strings.Join(names, `","`) + `"],"n":100,"wait":"10s"}`
+		last := ""
+		for taken := 0; taken < 2+2*queues; {
+			r := s.call("POST", "/v1/take", body).want(200)
+			if len(r.list("tasks")) == 0 {
+				t.Fatalf("only %d tasks were delivered", taken)
+			}
+			for i := range r.list("tasks") {
+				taken++
+				last = r.str("tasks", i, "node")
+				s.settle(r.str("tasks", i, "lease"), "done", "")
+			}
+		}
+		if r := s.call("GET", "/v1/workflows/w?wait=50s", "").want(200); last != "last" || r.get("workflow", "status") != "succeeded" || r.get("workflow", "succeeded") != float64(2+2*queues) {
+			t.Errorf("the last task is of node %s: %s", last, r.body)
+		}
+	})
+
 	t.Run("delays, changes and lists", func(t *testing.T) {
 		s := s.in(t)
 		s.call("POST", "/v1/tasks", `{"type":"changed","id":"1","process_in":"1h"}`).want(201)
@@ -180,7 +207,7 @@ func TestCluster(t *testing.T) {
 			n, _ := r.get("queues", i, "completed").(float64)
 			completed += n
 		}
-		if n := len(r.list("queues")); n != queues+5 || completed != 5*queues {
+		if n := len(r.list("queues")); n != queues+6 || completed != 5*queues {
 			t.Errorf("%d queues with %v completed tasks: %s", n, completed, r.body)
 		}
 		s.call("GET", "/metrics", "").want(200)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/internal/proctest"
 )
 
@@ -69,6 +70,65 @@ func TestKillsUnderLoad(t *testing.T) {
 		w.term(t)
 	}
 	checkLog(t, log.lines(), killed)
+}
+
+// Workflows continue while the only service is killed and restarted, and two of their workers. The
+// tasks of each node are created once, after those of the node before have ended.
+func TestWorkflowsSurviveKills(t *testing.T) {
+	t.Parallel()
+	const workflows, kills = 100, 6
+	s := newEnv(t, shortLease)
+	log := newLogbook(t)
+	newWorker := func() *process { return s.php(t, "worker.php", log.path, "3", "5", "split", "part", "join") }
+	workers := []*process{newWorker(), newWorker(), newWorker()}
+	producer := s.php(t, "flows.php", fmt.Sprint(workflows))
+	for n := range kills {
+		after := 2 * 7 * workflows * (n + 1) / (kills + 2) // log lines, two for each of 7 tasks
+		proctest.Eventually(t, "progress of the workers", func() bool { return len(log.lines()) >= after })
+		s.service.kill()
+		if n < 2 {
+			workers[n].kill()
+			workers[n] = newWorker()
+		}
+		s.serve(t)
+	}
+	producer.wait(t)
+	flows := flow.Inspect(s.inspector(t))
+	for w := range workflows {
+		info, err := flows.Get(t.Context(), fmt.Sprint("w", w))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []int{1, 5, 1} {
+			if n := info.Nodes[i]; n.Total != want || n.Succeeded != want {
+				t.Errorf("workflow %d, node %s: %+v, want %d tasks", w, n.Name, n, want)
+			}
+		}
+	}
+	ended := make(map[string]bool)
+	for _, line := range log.lines() {
+		var what, typename string
+		var n int
+		if _, err := fmt.Sscan(line, &what, &typename, &n); err != nil {
+			continue // "stopped"
+		}
+		task := func(typename string, n int) string { return fmt.Sprint(typename, " ", n) }
+		if what == "end" {
+			ended[task(typename, n)] = true
+			continue
+		}
+		if typename == "part" && !ended[task("split", n/10*10)] {
+			t.Errorf("part %d starts before its split has ended", n)
+		}
+		for i := 0; typename == "join" && i < 5; i++ {
+			if !ended[task("part", n+i)] {
+				t.Errorf("join %d starts before part %d has ended", n, n+i)
+			}
+		}
+	}
+	if len(ended) != 7*workflows {
+		t.Errorf("%d tasks ended, want %d", len(ended), 7*workflows)
+	}
 }
 
 // holder returns the process that last started an ordered task; 0 if none has.
