@@ -13,6 +13,7 @@ import (
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/flow"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/nodes"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 	"github.com/asynq-go/asynq/x/filter"
 )
@@ -52,7 +53,7 @@ func newFlowRow(f *flow.Info) *flowRow {
 				changed = t
 			}
 		}
-		if nodeEnded(n) {
+		if nodes.Ended(n) {
 			row.NodesEnded++
 		}
 		row.Tasks += n.Total
@@ -63,8 +64,6 @@ func newFlowRow(f *flow.Info) *flowRow {
 	row.ChangedAt = changed.UTC()
 	return row
 }
-
-func nodeEnded(n *flow.NodeInfo) bool { return n.Status != flow.Waiting && n.Status != flow.Running }
 
 // statusStyle returns the style of the status of a flow or node.
 func statusStyle(s flow.Status) out.Style {
@@ -357,7 +356,7 @@ after them start. Archived tasks of the nodes stay archived.`,
 				case n.Status == flow.Skipped:
 					a.printErrf("node %q of flow %q is already skipped", node, id)
 					return nil
-				case !skippable(n):
+				case !nodes.Skippable(n):
 					return inFlow(id, node, flow.ErrRunning)
 				}
 				if ok, err := a.confirm(cmd, "let node %q of flow %q, which is %s, count as succeeded", node, id, n.Status); !ok || err != nil {
@@ -373,10 +372,6 @@ after them start. Archived tasks of the nodes stay archived.`,
 	}
 	addBulk(cmd)
 	return cmd
-}
-
-func skippable(n *flow.NodeInfo) bool {
-	return n.Status != flow.Running && n.Status != flow.Succeeded && n.Status != flow.Skipped
 }
 
 // commandLine returns a command of this program with arguments, for a shell.
@@ -418,7 +413,7 @@ func (a *app) flowNodes(cmd *cobra.Command, args []string, begun string) ([]stri
 			return nil, err
 		}
 		for n := range f.Nodes {
-			if name := f.Nodes[n].Name; skippable(&f.Nodes[n]) && !slices.Contains(args[1:], name) {
+			if name := f.Nodes[n].Name; nodes.Skippable(&f.Nodes[n]) && !slices.Contains(args[1:], name) {
 				names = append(names, name)
 			}
 		}

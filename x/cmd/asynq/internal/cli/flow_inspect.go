@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/asynq-go/asynq/flow"
+	"github.com/asynq-go/asynq/x/cmd/asynq/internal/nodes"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
 )
 
@@ -57,51 +58,15 @@ func newFlowDetails(f *flow.Info) *flowDetails {
 		n := &f.Nodes[i]
 		row := &nodeRow{
 			Name: n.Name, Status: n.Status, Batch: n.Batch, Tasks: n.Total, Succeeded: n.Succeeded, Failed: n.Failed, Deleted: n.Deleted,
-			WaitsFor: waitsFor(f, n), Queues: append([]string{}, n.Queues...), TaskIDs: append([]string{}, n.TaskIDs...),
+			WaitsFor: nodes.WaitsFor(f, n), Queues: append([]string{}, n.Queues...), TaskIDs: append([]string{}, n.TaskIDs...),
 			StartedAt: moment(n.Started), EndedAt: moment(n.Ended),
 		}
-		if !nodeEnded(n) {
+		if !nodes.Ended(n) {
 			row.Open, row.Pending = n.Open, n.Pending()
 		}
 		d.NodeList = append(d.NodeList, row)
 	}
 	return d
-}
-
-// waitsFor describes what a node waits for before it starts or ends.
-func waitsFor(f *flow.Info, n *flow.NodeInfo) []string {
-	waits := []string{}
-	switch n.Status {
-	case flow.Waiting:
-		for _, name := range n.After {
-			if d := f.Node(name); d != nil && !met(n, d) {
-				waits = append(waits, "success of "+name)
-			}
-		}
-		for _, name := range n.AfterFailure {
-			if d := f.Node(name); d != nil && !nodeEnded(d) && d.Failed+d.Deleted == 0 {
-				waits = append(waits, "failure of "+name)
-			}
-		}
-		for _, name := range n.AfterEnd {
-			if d := f.Node(name); d != nil && !nodeEnded(d) {
-				waits = append(waits, "end of "+name)
-			}
-		}
-	case flow.Running:
-		if left := n.Pending(); left > 0 {
-			waits = append(waits, plural(left, "task"))
-		}
-		if n.Open {
-			waits = append(waits, "the batch to be closed")
-		}
-	}
-	return waits
-}
-
-// met reports whether a node that runs after the success of d need not wait for it.
-func met(n, d *flow.NodeInfo) bool {
-	return d.Status == flow.Succeeded || d.Status == flow.Skipped || nodeEnded(d) && n.OnDependencyFailure == flow.Ignore
 }
 
 // blockers returns the nodes because of which a flow is blocked.
@@ -113,7 +78,7 @@ func blockers(f *flow.Info) []blocker {
 			b.taskID = d.TaskIDs[0]
 		}
 		for w := range f.Nodes {
-			if n := &f.Nodes[w]; n.Status == flow.Waiting && slices.Contains(n.After, d.Name) && !met(n, d) {
+			if n := &f.Nodes[w]; n.Status == flow.Waiting && slices.Contains(n.After, d.Name) && !nodes.Met(n, d) {
 				b.Waiting = append(b.Waiting, n.Name)
 			}
 		}
