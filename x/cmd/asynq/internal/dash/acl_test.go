@@ -38,4 +38,6 @@ func TestACLObserver(t *testing.T) {
 	d.see("0 entries")
 	d.keys("6")
 	d.see("No retry or archived tasks")
+	d.keys("F")
+	d.see("There are no flows.")
 }

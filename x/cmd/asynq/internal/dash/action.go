@@ -35,18 +35,22 @@ const (
 	refLink // evidence of a cause
 	refType // a task type in a history
 	refPartition
+	refFlow
+	refNode     // of a flow
+	refNodeTask // a node of one task, which exists
 )
 
 // ref identifies the item of a row.
 type ref struct {
 	kind   refKind
 	queue  string
-	id     string // of a task, an entry, a kind of error, a cause or a server
-	group  string
+	id     string // of a task, an entry, a kind of error, a cause, a server or a flow
+	group  string // or the name of a node
 	state  asynq.TaskState
 	typ    string // of a task, or a task type
 	data   []byte
 	paused bool
+	task   string      // of a node: the ID of its task
 	link   health.Link // of evidence
 }
 
@@ -85,6 +89,9 @@ func (m *model) requestAction(key string) tea.Cmd {
 		return nil
 	}
 	if m.readOnly {
+		if r := m.target(); r.isFlow() {
+			verb = cmp.Or(flowVerbs[key], verb)
+		}
 		m.showToast("read-only: "+verb+" is disabled", warnTone)
 		return nil
 	}
@@ -203,6 +210,8 @@ func (m *model) action(key string, r *ref) (*action, error) {
 		}
 	case refPartition:
 		return m.actionPartition(key, r), nil
+	case refFlow, refNode, refNodeTask:
+		return m.actionFlow(key, r)
 	case refEntry:
 		return m.actionEntry(key, r), nil
 	case refTask:

@@ -129,6 +129,8 @@ func (m *model) yank(payload bool) tea.Cmd {
 		text, what = r.queue, "the name"
 	case r.kind == refGroup:
 		text, what = r.group, "the name"
+	case r.kind == refNode || r.kind == refNodeTask:
+		text, what = r.group, "the name"
 	case r.kind == refError || r.kind == refNone || r.kind == refLink:
 		return nil
 	}

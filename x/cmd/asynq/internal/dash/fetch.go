@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 )
 
 const (
@@ -51,6 +52,9 @@ type body struct {
 	history *recorded
 
 	partitions []*asynq.PartitionInfo
+
+	flows     []*flow.Info // of a page, or one
+	flowCount int          // all flows
 }
 
 // kept is data that is not fetched in each poll.
@@ -68,6 +72,8 @@ type groupRow struct {
 type fetcher struct {
 	ctx  context.Context
 	insp *asynq.Inspector // its calls end with ctx
+
+	flows *flow.Inspector
 }
 
 func (f fetcher) base(memory bool) (base, error) {
@@ -154,6 +160,11 @@ func (f fetcher) body(q query, b *base, known *kept) (body, error) {
 		return body{errors: known.errors}, nil
 	case viewPartitions:
 		return f.partitions(q)
+	case viewFlows:
+		return f.listFlows(q)
+	case viewFlow:
+		info, err := f.flows.Get(f.ctx, q.id)
+		return body{flows: []*flow.Info{info}}, err
 	case viewHistory:
 		if known.history == nil || known.history.query != q || time.Since(known.history.at) > historyInterval {
 			found, err := f.history(q)

@@ -17,7 +17,7 @@ type hint struct{ key, does string }
 func (m *model) hints() []hint {
 	p := m.page()
 	var all []hint
-	if p.view == viewTask || p.view == viewEntry || p.view == viewError || p.view == viewCause || p.view == viewHistory || p.view == viewPartitions {
+	if p.view == viewTask || p.view == viewEntry || p.view == viewError || p.view == viewCause || p.view == viewHistory || p.view == viewPartitions || p.view == viewFlows || p.view == viewFlow {
 		all = append(all, hint{"esc", "back"})
 	}
 	if r, ok := m.selected(); ok && opens[r.ref.kind] != "" {
@@ -51,7 +51,8 @@ func (m *model) hints() []hint {
 }
 
 // opens describes what enter opens, by the kind of the selected item.
-var opens = map[refKind]string{refQueue: "tasks", refGroup: "tasks", refTask: "open", refEntry: "history", refError: "tasks", refCause: "go to", refLink: "go to", refType: "history"}
+var opens = map[refKind]string{refQueue: "tasks", refGroup: "tasks", refTask: "open", refEntry: "history", refError: "tasks", refCause: "go to", refLink: "go to", refType: "history",
+	refFlow: "nodes", refNodeTask: "task"}
 
 // actionHints returns the actions on the selected item.
 func (m *model) actionHints() []hint {
@@ -70,6 +71,8 @@ func (m *model) actionHints() []hint {
 		}
 		does := verbs[key]
 		switch {
+		case target.isFlow():
+			does = flowVerbs[key]
 		case key == "z" && a.verb == "Unmute":
 			does = "unmute"
 		case key == "p" && a.verb == "Resume":
@@ -140,10 +143,11 @@ func (m *model) helpBox() []string {
 		{"o", "tasks: reverse order"},
 		{"s S", "sort rows, reverse"},
 		{"m M", "mark a task, all"},
-		{":", "go to queue, page, ID"},
+		{":", "go to queue, tab, ID"},
 		{"y Y", "copy ID, payload"},
 		{"v", "JSON, text or hex"},
 		{"H P", "history, partitions"},
+		{"F", "flows"},
 		{"ctrl+r", "refresh now"},
 		{"q", "quit"},
 	}
@@ -158,6 +162,7 @@ func (m *model) helpBox() []string {
 		{"C", "enqueue a copy of a task"},
 		{"R A D", "run, archive, delete all"},
 		{"t x c", "server: quiet, stop, slots"},
+		{"r c x", "flow: retry, cancel, skip"},
 		{"z", "problem: mute for an hour"},
 		{"v !", "problem: evidence, errors"},
 	}

@@ -37,6 +37,10 @@ func (m *model) jump(text string) tea.Cmd {
 			return nil
 		}
 	}
+	if strings.EqualFold("Flows", text) {
+		m.openFlows()
+		return nil
+	}
 	m.busy++
 	m.showToast("searching for task "+text+" …", dimTone)
 	ctx, insp, queues := m.ctx, m.insp, m.queueNames()

@@ -61,6 +61,8 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		m.seeErrors()
 	case "P":
 		m.openPartitions()
+	case "F":
+		m.openFlows()
 	case "H":
 		m.openHistory()
 	case "w":
@@ -114,6 +116,9 @@ func (m *model) switchTab(v view) { m.tab, m.stack = v, nil }
 // switchTasks switches to another state, queue or page of tasks.
 func (m *model) switchTasks(key string) {
 	p := m.page()
+	if p.view == viewFlows {
+		m.turnFlows(key)
+	}
 	if p.view != viewTasks {
 		return
 	}
@@ -211,6 +216,10 @@ func (m *model) open() {
 		m.follow(r.ref.link)
 	case refType:
 		m.openType(r.ref.typ)
+	case refFlow:
+		m.push(page{view: viewFlow, id: r.ref.id})
+	case refNodeTask:
+		m.push(page{view: viewTask, queue: r.ref.queue, id: r.ref.task})
 	}
 }
 

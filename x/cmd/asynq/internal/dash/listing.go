@@ -63,6 +63,10 @@ func (m *model) listing() listing {
 		l = m.showHistory()
 	case viewPartitions:
 		l = m.listPartitions()
+	case viewFlows:
+		l = m.listFlows()
+	case viewFlow:
+		l = m.showFlow()
 	}
 	if p.sortBy != "" {
 		l.sort(p.sortBy, p.falling)

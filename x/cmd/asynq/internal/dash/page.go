@@ -20,6 +20,8 @@ const (
 	viewCause
 	viewHistory
 	viewPartitions
+	viewFlows
+	viewFlow
 )
 
 var tabNames = [tabs]string{"Queues", "Tasks", "Groups", "Servers", "Schedulers", "Errors"}
@@ -30,12 +32,12 @@ type page struct {
 	queue string
 	state asynq.TaskState
 	group string
-	// id is the ID of the task, the scheduler entry, the kind of error or the cause.
+	// id is the ID of the task, the scheduler entry, the kind of error, the cause or the flow.
 	id string
 	// typename is the task type of a history; nil means all types.
 	typename *string
 	span     int // of a history, an index of historySpans
-	// number is the page number in a list of tasks, starting at 0.
+	// number is the page number in a list of tasks or flows, starting at 0.
 	number int
 	filter string
 	// reverse lists tasks in the opposite order.

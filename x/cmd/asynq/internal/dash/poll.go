@@ -9,6 +9,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/x/health"
 )
 
@@ -41,6 +42,7 @@ type failedMsg struct{ err error }
 // poller reads Redis at the refresh interval, and whenever the query changes.
 type poller struct {
 	insp    *asynq.Inspector
+	flows   *flow.Inspector
 	refresh time.Duration
 	log     *slog.Logger
 	send    func(tea.Msg)
@@ -72,7 +74,7 @@ func newPoller(o *Options, send func(tea.Msg)) *poller {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &poller{
-		insp: o.Inspector, refresh: refreshOf(*o), log: log, send: send, settings: o.Health,
+		insp: o.Inspector, flows: flow.Inspect(o.Inspector), refresh: refreshOf(*o), log: log, send: send, settings: o.Health,
 		wake: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
 	}
 }
@@ -199,7 +201,7 @@ func (p *poller) pollOnce(whole context.Context, due bool) error {
 }
 
 func (p *poller) fetch(ctx context.Context, q query, due bool) (snapshot, error) {
-	f := fetcher{ctx: ctx, insp: p.insp.WithContext(ctx)}
+	f := fetcher{ctx: ctx, insp: p.insp.WithContext(ctx), flows: p.flows}
 	if due {
 		memory := time.Since(p.memAt) > memoryInterval
 		b, err := f.base(memory)

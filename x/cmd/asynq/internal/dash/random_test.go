@@ -12,12 +12,13 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 	"github.com/charmbracelet/x/ansi"
 )
 
 // pressable are all keys with a function on some page, and others.
 var pressable = strings.Fields(`up down left right enter esc tab shift+tab home end pgup pgdown space backspace delete f1 f5
-	1 2 3 4 5 6 j k h l g G [ ] < > / ? v y y y n r a d c p e R A D E C m m M s s S Y : : z ! t x q x 0 " { : é 世 🙂 ctrl+r ctrl+u ctrl+d ctrl+a ctrl+k ctrl+w`)
+	1 2 3 4 5 6 j k h l g G [ ] < > / ? v y y y n r a d c p e R A D E C F m m M s s S Y : : z ! t x q x 0 " { : é 世 🙂 ctrl+r ctrl+u ctrl+d ctrl+a ctrl+k ctrl+w`)
 
 // TestRandomKeys presses random keys while a server, a scheduler and a client run, on screens of
 // all sizes. Nothing may panic, and every screen must have the size of the terminal.
@@ -130,6 +131,9 @@ func lively(t *testing.T, r asynq.RedisConnOpt, client *asynq.Client) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Shutdown)
+	for i, typename := range []string{"x", "breaks"} {
+		startFlow(t, client, flow.Chain(fmt.Sprint("chain\u00a0", i), asynq.NewTask(typename, nil), asynq.NewTask("x", nil)))
+	}
 
 	payloads := [][]byte{nil, []byte(`{"id":12345678901234567890,"x":[1.10,{"y":null}]}`), {0, 1, 0xff}, []byte("line\nline\x1b]0;title\a"), []byte(strings.Repeat("世", 5000))}
 	enqueue(t, client, asynq.NewTask("ok", nil)) // creates the queue

@@ -10,6 +10,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/failures"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/trends"
 	"github.com/asynq-go/asynq/x/health"
@@ -216,6 +217,14 @@ var screens = map[string]func(m *model) *model{
 		p := page{view: viewPartitions, queue: "critical", sortBy: "HELD", falling: true}
 		return m.on(p, body{partitions: stagePartitions()})
 	},
+	"flows": func(m *model) *model {
+		return m.on(page{view: viewFlows}, body{flows: stageFlows(), flowCount: 1204})
+	},
+	"flow": func(m *model) *model {
+		m.on(page{view: viewFlow, id: "order-42"}, body{flows: stageFlows()[1:2]})
+		m.Update(keyNamed("down"))
+		return m
+	},
 	"stats":      func(m *model) *model { return stageHistory(m, nil) },
 	"stats-type": func(m *model) *model { return stageHistory(m, new("email:send")) },
 	"stats-empty": func(m *model) *model {
@@ -328,6 +337,37 @@ func stageHistory(m *model, typename *string) *model {
 		r.queues = []*asynq.TypeStats{{Queue: "critical", Type: *typename, AttemptStats: many}, {Queue: "default", Type: *typename, AttemptStats: other}}
 	}
 	return m.on(p, body{history: r})
+}
+
+func stageFlows() []*flow.Info {
+	node := func(name string, status flow.Status, tasks, succeeded, failed int, started time.Duration) flow.NodeInfo {
+		n := flow.NodeInfo{Name: name, Status: status, Total: tasks, Succeeded: succeeded, Failed: failed, Queues: []string{"shop"}}
+		if started > 0 {
+			n.Started = noon.Add(-started)
+		}
+		return n
+	}
+	order := []flow.NodeInfo{
+		node("charge", flow.Succeeded, 1, 1, 0, 4*time.Minute), node("pack", flow.Failed, 12, 10, 1, 3*time.Minute), node("ship", flow.Waiting, 1, 0, 0, 0),
+		node("refund\x1b[2J", flow.Running, 1, 0, 0, 50*time.Second), node("report", flow.Waiting, 1, 0, 0, 0),
+	}
+	order[1].Batch, order[1].Deleted, order[1].After = true, 1, []string{"charge"}
+	order[2].After, order[2].AfterEnd = []string{"charge", "pack"}, []string{"refund\x1b[2J"}
+	order[3].AfterFailure, order[3].TaskIDs = []string{"pack"}, []string{"84a318c7-3c73-5d88-8ffa-d08202a33b63"}
+	order[4].AfterEnd = []string{"refund\x1b[2J", "pack"}
+	rows := node("rows", flow.Running, 10000, 8123, 0, 90*time.Second)
+	rows.Batch = true
+	flows := []*flow.Info{
+		{ID: "import-2026-03-14\x1b[2J", Status: flow.Running, Nodes: []flow.NodeInfo{rows, node("report", flow.Waiting, 1, 0, 0, 0)}},
+		{ID: "order-42", Status: flow.Running, Nodes: order},
+		{ID: "order-41", Status: flow.Blocked, Nodes: []flow.NodeInfo{node("charge", flow.Failed, 1, 0, 1, time.Hour), node("ship", flow.Waiting, 1, 0, 0, 0)}},
+		{ID: "audit", Status: flow.Succeeded, Nodes: []flow.NodeInfo{node("1", flow.Succeeded, 1, 1, 0, time.Hour), node("2", flow.Omitted, 1, 0, 0, 0)}},
+		{ID: "mails", Status: flow.Canceled, Nodes: []flow.NodeInfo{{Name: "members", Status: flow.Canceled, Batch: true}}},
+	}
+	for i, f := range flows {
+		f.Created, f.Changed = noon.Add(-time.Duration(i*i*7+2)*time.Minute), noon.Add(-time.Duration(i*i*300+1)*time.Second)
+	}
+	return flows
 }
 
 func stageEntries() []*asynq.SchedulerEntry {

@@ -8,7 +8,7 @@ import (
 )
 
 // sortable are the pages whose rows can be sorted. Tasks have a fixed order.
-var sortable = []view{viewQueues, viewGroups, viewServers, viewSchedulers, viewErrors, viewHistory, viewPartitions}
+var sortable = []view{viewQueues, viewGroups, viewServers, viewSchedulers, viewErrors, viewHistory, viewPartitions, viewFlows, viewFlow}
 
 // sortNext sorts the rows by the next column, and after the last one in the order of the page.
 // Numbers start with the greatest.
