@@ -23,15 +23,13 @@ local function noteEnd(ends, prefix, flow, client, task, id, outcome, result)
       part.result = read() or nil
     end
   end
-  if client then
+  local names = client and (client == "-" and "" or client .. " ") .. (redis.call("HGET", task, "awaited_by") or "") or ""
+  if names ~= "" then
     local value = how == "succeeded" and read()
     local text = #id .. " " .. (value == false and how == "succeeded" and "unread" or how) .. " " .. id .. (value or "")
     ends.replies = ends.replies or {}
-    local waiting = redis.call("HGET", task, "awaited_by") or ""
-    for name in string.gmatch(client .. " " .. waiting, "%S+") do
-      if name ~= "-" then
-        table.insert(ends.replies, { prefix .. "replies:" .. name, text })
-      end
+    for name in string.gmatch(names, "%S+") do
+      table.insert(ends.replies, { prefix .. "replies:" .. name, text })
     end
   end
 end
