@@ -13,6 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 )
 
@@ -142,6 +143,10 @@ func TestCancel(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(server.Shutdown)
+		proctest.Eventually(t, "the server to listen for cancellations", func() bool {
+			const channel = "asynq:cancel"
+			return s.redis.PubSubNumSub(t.Context(), channel).Val()[channel] == 1
+		})
 		for _, id := range []string{"one", "two", "all"} {
 			s.enqueue("t", nil, asynq.TaskID(id), asynq.Queue("work"))
 			if got := <-started; got != id {
