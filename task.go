@@ -120,6 +120,8 @@ type TaskInfo struct {
 	Group         string        // group of the task; empty if it has none
 	NextProcessAt time.Time     // when the task is due; zero if it is not going to be processed
 	PartitionKey  string        // see the option PartitionKey; empty if it has none
+	FlowID        string        // flow that the task is part of, see package flow; empty if none
+	FlowNode      string        // node of the flow
 	IsHeld        bool          // whether the task is scheduled because its partition holds it back
 	IsOrphaned    bool          // whether the task is active without a valid lease
 	IsRepeated    bool          // returned by Enqueue: an earlier call created it, see IdempotencyKey and OnDuplicate
@@ -144,6 +146,7 @@ type TaskInfo struct {
 
 // newTaskInfo returns the TaskInfo of a message.
 func newTaskInfo(msg *wire.TaskMessage, state TaskState, next time.Time, result []byte) *TaskInfo {
+	part, _ := msg.FlowPart()
 	return &TaskInfo{
 		ID:            msg.ID,
 		Queue:         msg.Queue,
@@ -159,6 +162,8 @@ func newTaskInfo(msg *wire.TaskMessage, state TaskState, next time.Time, result 
 		Deadline:      unixTime(msg.Deadline),
 		Group:         msg.Group,
 		PartitionKey:  msg.PartitionKey(),
+		FlowID:        part.Flow,
+		FlowNode:      part.Node,
 		NextProcessAt: next,
 		Retention:     wireSeconds(msg.Retention),
 		CompletedAt:   unixTime(msg.CompletedAt),
