@@ -22,7 +22,7 @@ func TestDocsListAllVerbs(t *testing.T) {
 	}
 	for _, verb := range []web.Verb{
 		web.View, web.TaskRun, web.TaskArchive, web.TaskDelete, web.TaskCancel, web.TaskReschedule, web.TaskEdit, web.TaskEnqueue,
-		web.QueuePause, web.QueueResume, web.QueueDelete, web.PartitionSet, web.ScheduleRun, web.AuditView, web.SchedulePause, web.ScheduleResume,
+		web.QueuePause, web.QueueResume, web.QueueDelete, web.PartitionSet, web.FlowChange, web.ScheduleRun, web.AuditView, web.SchedulePause, web.ScheduleResume,
 		web.ServerPauseQueue, web.ServerResumeQueue, web.ServerConcurrency, web.ServerQuiet, web.ServerStop, web.HealthMute,
 	} {
 		row, ok := rows[string(verb)]

@@ -55,6 +55,7 @@ const (
 	QueueResume    = access.QueueResume
 	QueueDelete    = access.QueueDelete
 	PartitionSet   = access.PartitionSet
+	FlowChange     = access.FlowChange
 	ScheduleRun    = access.ScheduleRun
 	SchedulePause  = access.SchedulePause
 	ScheduleResume = access.ScheduleResume

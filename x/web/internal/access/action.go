@@ -30,6 +30,7 @@ const (
 	QueueResume    Verb = "queue.resume"
 	QueueDelete    Verb = "queue.delete"
 	PartitionSet   Verb = "partition.set" // also pause and resume
+	FlowChange     Verb = "flow.change"   // cancel, retry, skip
 	ScheduleRun    Verb = "schedule.run"
 	SchedulePause  Verb = "schedule.pause"
 	ScheduleResume Verb = "schedule.resume"
@@ -52,6 +53,8 @@ type Action struct {
 	Queue  string // empty: none, or all queues
 	Group  string
 	Part   *string // key of a partition; nil: none, or all
+	Flow   string  // ID of a flow
+	Node   string  // of the flow; empty: all
 	TaskID string  // empty: none, or several
 	Entry  string  // ID of a scheduler entry
 	Cause  string  // ID of a cause of x/health

@@ -24,6 +24,8 @@ type Event struct {
 	Queue   string    `json:"queue,omitempty"`
 	Group   string    `json:"group,omitempty"`
 	Part    *string   `json:"partition,omitempty" doc:"The key of a partition."`
+	Flow    string    `json:"flow,omitempty" doc:"The ID of a flow."`
+	Node    string    `json:"node,omitempty" doc:"A node of the flow."`
 	Task    string    `json:"task,omitempty"`
 	Entry   string    `json:"entry,omitempty"`
 	Server  string    `json:"server,omitempty" doc:"The ID of a server."`
@@ -113,7 +115,7 @@ func (g *Guard) event(r *http.Request, a Action) Event {
 	}
 	return Event{
 		At: time.Now(), User: short(q.user.Name), Role: q.user.Role.String(), Via: q.via, Remote: q.remote, Request: q.id, Action: string(a.Verb),
-		Queue: short(a.Queue), Group: short(a.Group), Part: part, Task: short(a.TaskID), Entry: short(a.Entry), Server: short(a.Server),
+		Queue: short(a.Queue), Group: short(a.Group), Part: part, Flow: short(a.Flow), Node: short(a.Node), Task: short(a.TaskID), Entry: short(a.Entry), Server: short(a.Server),
 		Cause: short(a.Cause), State: short(a.State), Filter: short(a.Filter),
 	}
 }
@@ -121,7 +123,7 @@ func (g *Guard) event(r *http.Request, a Action) Event {
 // describe returns the fields of an action that are set. slog's handlers quote names, which may
 // contain any byte.
 func describe(a Action) (args []any) {
-	for _, kv := range [][2]string{{"verb", string(a.Verb)}, {"queue", a.Queue}, {"group", a.Group}, {"task", a.TaskID},
+	for _, kv := range [][2]string{{"verb", string(a.Verb)}, {"queue", a.Queue}, {"group", a.Group}, {"flow", a.Flow}, {"node", a.Node}, {"task", a.TaskID},
 		{"entry", a.Entry}, {"cause", a.Cause}, {"server", a.Server}, {"state", a.State}, {"filter", a.Filter}} {
 		if kv[1] != "" {
 			args = append(args, kv[0], clip(kv[1], maxLogged))

@@ -18,6 +18,7 @@ var verbRoles = map[Verb]Role{
 	QueuePause:     Operator,
 	QueueResume:    Operator,
 	PartitionSet:   Operator,
+	FlowChange:     Operator,
 	ScheduleRun:    Operator,
 	SchedulePause:  Operator,
 	ScheduleResume: Operator,

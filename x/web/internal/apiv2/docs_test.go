@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 )
 
 // TestExamplesOfTheGuide runs each line of the guide that starts with curl, in order.
@@ -24,6 +25,12 @@ func TestExamplesOfTheGuide(t *testing.T) {
 	s := newSite(t, nil)
 	s.many(3, "mail", "a", asynq.ProcessIn(time.Hour))
 	s.many(3, "low", "a", asynq.ProcessIn(time.Hour))
+	order := flow.New("order-42")
+	charge := order.Add("charge", asynq.NewTask("charge", nil))
+	order.Add("pack", asynq.NewTask("pack", nil)).After(charge)
+	if _, err := flow.Start(t.Context(), s.client, order); err != nil {
+		t.Fatal(err)
+	}
 	server := httptest.NewServer(http.StripPrefix("/monitor", s.api))
 	t.Cleanup(server.Close)
 	guide, err := os.ReadFile("../../../../docs/WEB_API_V2.md")
@@ -56,7 +63,7 @@ func TestGuideListsAllProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{
-		kindInvalid, kindQueue, kindTask, kindEntry, kindServer, kindRemote, kindIDConflict, kindDuplicate, kindState, kindNotEmpty, kindChanged, kindRedis,
+		kindInvalid, kindQueue, kindTask, kindEntry, kindFlow, kindServer, kindRemote, kindIDConflict, kindDuplicate, kindState, kindNotEmpty, kindChanged, kindRedis,
 		kindRedisFull, kindUnavailable,
 	} {
 		if !strings.Contains(string(guide), "`"+kind+"`") {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 )
@@ -130,6 +131,12 @@ func TestEveryRoute(t *testing.T) {
 	server := servers.Items[0].ID
 	var op Operation
 	s.want(202, "POST", "/operations", `{"kind":"run","queue":"mail","ids":["none"]}`).into(&op)
+	f := flow.New("order")
+	first := f.Add("first", asynq.NewTask("a", nil))
+	f.Add("second", asynq.NewTask("b", nil)).After(first)
+	if _, err := flow.Start(t.Context(), s.client, f); err != nil {
+		t.Fatal(err)
+	}
 	task := taskURL("mail", "a-000")
 	called := make(map[string]bool)
 	for _, c := range []struct {
@@ -148,6 +155,11 @@ func TestEveryRoute(t *testing.T) {
 		{"resumePartition", "POST", "/queues/mail/partition/resume", "", 200, access.PartitionSet},
 		{"cancelPartition", "POST", "/queues/mail/partition/cancel?key=a", "", 200, access.TaskCancel},
 		{"deletePartitionTasks", "DELETE", "/queues/mail/partition/tasks?key=a", "", 200, access.TaskDelete},
+		{"listFlows", "GET", "/flows", "", 200, access.View},
+		{"getFlow", "GET", "/flows/order", "", 200, access.View},
+		{"skipFlowNode", "POST", "/flows/order/nodes/second/skip", "", 200, access.FlowChange},
+		{"retryFlow", "POST", "/flows/order/retry", "", 200, access.FlowChange},
+		{"cancelFlow", "POST", "/flows/order/cancel", "", 200, access.FlowChange},
 		{"openapi", "GET", "/openapi.json", "", 200, access.View},
 		{"whoami", "GET", "/whoami", "", 200, access.View},
 		{"listAudit", "GET", "/audit", "", 200, access.AuditView},

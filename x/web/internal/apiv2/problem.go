@@ -37,6 +37,7 @@ const (
 	kindQueue       = "queue-not-found"
 	kindTask        = "task-not-found"
 	kindEntry       = "schedule-not-found"
+	kindFlow        = "flow-not-found"
 	kindServer      = "server-not-found"
 	kindRemote      = "no-remote-control"
 	kindIDConflict  = "task-id-conflict"

@@ -123,6 +123,18 @@ func (a *api) table() []*route {
 		{method: "GET", path: "/stats/errors", id: "errorStats", tag: "Statistics", doc: "Counts failed attempts by kind of error, queue and task type, most first.",
 			params: statsParams(), out: &ErrorStatsList{}, handle: (*call).errorStats, problems: []int{404, 503}},
 
+		{method: "GET", path: "/flows", id: "listFlows", tag: "Flows", doc: "Lists flows, newest first.",
+			params: []param{limitParam, {name: "offset", kind: "integer", max: 1 << 30, def: 0, doc: "The number of flows to skip."}},
+			out:    &FlowList{}, handle: (*call).listFlows, problems: []int{503}},
+		{method: "GET", path: "/flows/{id}", id: "getFlow", tag: "Flows", doc: "Returns the state of a flow and of its nodes.",
+			out: &Flow{}, handle: (*call).getFlow, problems: []int{404, 503}},
+		{method: "POST", path: "/flows/{id}/cancel", id: "cancelFlow", tag: "Flows", doc: "Cancels a flow: no further node starts, its waiting tasks are deleted, and its active ones are canceled.",
+			out: &Flow{}, handle: (*call).cancelFlow, problems: []int{404, 409, 503}},
+		{method: "POST", path: "/flows/{id}/retry", id: "retryFlow", tag: "Flows", doc: "Runs the archived tasks of a flow again, and lets nodes wait again that were canceled because of them.",
+			out: &FlowRetry{}, handle: (*call).retryFlow, problems: []int{404, 409, 503}},
+		{method: "POST", path: "/flows/{id}/nodes/{node}/skip", id: "skipFlowNode", tag: "Flows", doc: "Makes a node that waits, has failed, was canceled or omitted count as succeeded.",
+			out: &Flow{}, handle: (*call).skipFlowNode, problems: []int{404, 409, 503}},
+
 		{method: "GET", path: "/operations", id: "listOperations", tag: "Operations", doc: "Lists operations, newest first. Finished operations are removed after an hour.",
 			params: []param{{name: "status", kind: "string", list: true, enum: []string{"waiting", "running", "done", "failed", "canceled"}, doc: "Only operations with these statuses."}},
 			out:    &OperationList{}, handle: (*call).listOperations},

@@ -27,6 +27,8 @@ type Task struct {
 	Headers            map[string]string `json:"headers"`
 	Group              string            `json:"group" doc:"Empty if the task has no group."`
 	PartitionKey       string            `json:"partition_key" doc:"Empty if the task has none."`
+	FlowID             string            `json:"flow_id" doc:"The flow that the task is part of. Empty if none."`
+	FlowNode           string            `json:"flow_node" doc:"The node of the flow."`
 	Held               bool              `json:"held" doc:"The task is scheduled because its partition holds it back; next_process_at is then not when it runs."`
 	MaxRetry           int               `json:"max_retry"`
 	Retried            int               `json:"retried"`
@@ -101,7 +103,7 @@ func (c *call) newTask(t *asynq.TaskInfo, listed bool) *Task {
 	if t.State == asynq.TaskStateCompleted && !t.CompletedAt.IsZero() {
 		out.ExpiresAt = timeOf(t.CompletedAt.Add(t.Retention))
 	}
-	out.PartitionKey, out.Held = t.PartitionKey, t.IsHeld
+	out.PartitionKey, out.Held, out.FlowID, out.FlowNode = t.PartitionKey, t.IsHeld, t.FlowID, t.FlowNode
 	out.Attempts = make([]Attempt, len(t.Attempts))
 	for i, a := range t.Attempts {
 		out.Attempts[i] = Attempt{timeOf(a.Started), timeOf(a.Ended), string(a.Kind), a.Server, a.Err}
