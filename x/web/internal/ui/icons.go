@@ -13,6 +13,7 @@ var icons = map[string]template.HTML{
 	"errors":     `<path d="M8 2.2 14.3 13H1.7z"/><path d="M8 6.5v3m0 1.6v.1"/>`,
 	"types":      `<path d="M8.8 2.5h4.7v4.7L7.3 13.4 2.6 8.7z"/><path d="M11 5v.1"/>`,
 	"groups":     `<rect x="2.5" y="5.5" width="8" height="8" rx="1.5"/><path d="M5.5 3.5v-1h8v8h-1"/>`,
+	"flows":      `<rect x="1.5" y="6" width="4" height="4" rx="1"/><rect x="10.5" y="2" width="4" height="4" rx="1"/><rect x="10.5" y="10" width="4" height="4" rx="1"/><path d="M5.5 8H8m2.5-4H8v8h2.5"/>`,
 	"servers":    `<rect x="2.5" y="2.5" width="11" height="4.5" rx="1"/><rect x="2.5" y="9" width="11" height="4.5" rx="1"/><path d="M5 4.75v.01M5 11.25v.01"/>`,
 	"schedulers": `<circle cx="8" cy="8" r="5.75"/><path d="M8 4.75V8l2.25 1.5"/>`,
 	"redis":      `<path d="M2.5 4.5 8 2.2l5.5 2.3L8 6.8zM2.5 8 8 10.3 13.5 8m-11 3.5L8 13.8l5.5-2.3"/>`,

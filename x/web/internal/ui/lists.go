@@ -123,23 +123,38 @@ func pageOf[R any](u *UI, r *http.Request, rows []R, size int) ([]R, pager, erro
 
 // pageBy returns the rows of the page that a parameter selects.
 func pageBy[R any](u *UI, r *http.Request, name string, rows []R, size int) ([]R, pager, error) {
-	page := 1
-	if text := r.URL.Query().Get(name); text != "" {
-		var err error
-		if page, err = strconv.Atoi(text); err != nil || page < 1 || page > 1_000_000 {
-			return nil, pager{}, invalid("Invalid page %q: pages are numbered from 1.", text)
-		}
+	from, err := pageStart(r, name, size)
+	if err != nil {
+		return nil, pager{}, err
 	}
-	from := min((page-1)*size, max(0, (len(rows)-1)/size*size))
+	from = min(from, max(0, (len(rows)-1)/size*size))
 	to := min(from+size, len(rows))
-	p := pager{From: from + 1, To: to, Of: len(rows)}
+	return rows[from:to], u.pager(r, name, from, to, len(rows), size), nil
+}
+
+// pageStart returns the number of rows before the page that a parameter selects.
+func pageStart(r *http.Request, name string, size int) (int, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	page, err := strconv.Atoi(text)
+	if err != nil || page < 1 || page > 1_000_000 {
+		return 0, invalid("Invalid page %q: pages are numbered from 1.", text)
+	}
+	return (page - 1) * size, nil
+}
+
+// pager returns the links of the page with the rows between from and to.
+func (u *UI) pager(r *http.Request, name string, from, to, of, size int) pager {
+	p := pager{From: from + 1, To: to, Of: of}
 	if from > 0 {
 		p.Previous = u.with(r, name, strconv.Itoa(from/size))
 	}
-	if to < len(rows) {
+	if to < of {
 		p.Next = u.with(r, name, strconv.Itoa(from/size+2))
 	}
-	return rows[from:to], p, nil
+	return p
 }
 
 // quoteFilter quotes a text for the filter language.
