@@ -82,6 +82,34 @@ func TestHalfClosed(t *testing.T) {
 	}
 }
 
+// The same while it waits for a task or a workflow.
+func TestHalfClosedWhileWaiting(t *testing.T) {
+	t.Parallel()
+	s := newEnv(t, fakeRedis(t), nil)
+	s.call("POST", "/v1/tasks", `{"type":"q","id":"x"}`).want(http.StatusCreated)
+	s.call("POST", "/v1/workflows", `{"id":"x","nodes":[{"name":"n","task":{"type":"q"}}]}`).want(http.StatusCreated)
+	for _, path := range []string{"/v1/queues/q/tasks/x", "/v1/workflows/x"} {
+		conn, err := net.Dial("tcp", s.server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := io.WriteString(conn, "GET "+path+"?wait=30s HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer "+all+"\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		proctest.Eventually(t, "the request to wait", func() bool { return s.service.Waiting() == 1 })
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		response, err := io.ReadAll(conn)
+		if err != nil || strings.HasPrefix(string(response), "HTTP/1.1 2") {
+			t.Errorf("%s: got %q, %v", path, response, err)
+		}
+		proctest.Eventually(t, "the request to end", func() bool { return s.service.Waiting() == 0 })
+	}
+}
+
 // The read deadline of a body must not end a longer wait.
 func TestWaitOutlivesBody(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,7 @@ func (a *API) await(ctx context.Context, queue, id string, wait time.Duration, i
 	waiting, stop := context.WithTimeout(ctx, wait)
 	defer stop()
 	defer context.AfterFunc(a.Ended, stop)()
-	for ctx.Err() == nil {
+	for {
 		last, err := a.Client.Wait(waiting, queue, id)
 		if waiting.Err() != nil {
 			look, cancel := context.WithTimeout(ctx, readTimeout)
@@ -70,6 +70,8 @@ func (a *API) await(ctx context.Context, queue, id string, wait time.Duration, i
 		}
 		var failed *asynq.TaskFailedError
 		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
 		case errors.As(err, &failed):
 			return failed.Info, nil
 		case errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound):
@@ -87,7 +89,6 @@ func (a *API) await(ctx context.Context, queue, id string, wait time.Duration, i
 			}
 		}
 	}
-	return nil, ctx.Err()
 }
 
 // change changes a task.

@@ -145,7 +145,7 @@ const (
 
 // awaitFlow waits until a flow rests or the wait is over, and returns its latest state.
 func (a *API) awaitFlow(ctx context.Context, wait time.Duration, info *flow.Info) (*flow.Info, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait+readTimeout)
+	reading, cancel := context.WithTimeout(ctx, wait+readTimeout)
 	defer cancel()
 	over := time.After(wait)
 	for pause := minFlowPause; ; pause = min(pause*3/2, maxFlowPause) {
@@ -159,8 +159,10 @@ func (a *API) awaitFlow(ctx context.Context, wait time.Duration, info *flow.Info
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		next, err := a.flows.Get(ctx, info.ID)
+		next, err := a.flows.Get(reading, info.ID)
 		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
 		case errors.Is(err, flow.ErrNotFound):
 			return nil, err
 		case err == nil:
