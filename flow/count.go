@@ -43,19 +43,19 @@ func (i *Inspector) Count(ctx context.Context, n int) (*Counts, error) {
 	}
 	for read := 0; read < n; {
 		want := min(page, n-read)
-		heads, listed, total, now, err := i.broker.FlowHeads(ctx, int64(read), int64(want))
+		p, err := i.broker.ReadFlowHeads(ctx, int64(read), int64(want))
 		if err != nil {
 			return nil, public(err)
 		}
-		for _, h := range heads {
+		for _, h := range p.Heads {
 			if s := of[Status(h.Status)]; s != nil {
 				s.Flows++
-				s.Age = max(s.Age, time.Duration(now-h.Created)*time.Millisecond)
-				s.Idle = max(s.Idle, time.Duration(now-h.Changed)*time.Millisecond)
+				s.Age = max(s.Age, time.Duration(p.Now-h.Created)*time.Millisecond)
+				s.Idle = max(s.Idle, time.Duration(p.Now-h.Changed)*time.Millisecond)
 			}
 		}
-		read += listed
-		if c.Unread = max(0, int(total)-read); listed < want {
+		read += p.Listed
+		if c.Unread = max(0, p.Total-read); p.Listed < want {
 			break
 		}
 	}

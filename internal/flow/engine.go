@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ type Broker interface {
 	AnnounceFlow(ctx context.Context, id string, created, check int64) error
 	FlowChecked(ctx context.Context, id string) error
 	FlowsToCheck(ctx context.Context, now int64) ([]string, error)
+	PruneFlows(ctx context.Context) error
 	CreateMembers(ctx context.Context, calls ...*rdb.Members)
 	ReadParts(ctx context.Context, parts ...*rdb.PartState)
 	Checked(ctx context.Context, wait time.Duration, parts ...*rdb.PartState)
@@ -93,6 +95,10 @@ func (e *Engine) read(ctx context.Context, id string) (f *Flow, now int64, err e
 // checkDelay is when servers check a flow whose caller may have died.
 const checkDelay = 5 * time.Second
 
+// pruneEvery is how many starts there are on average for a call of PruneFlows: often enough that
+// flows that no longer exist are at most about a quarter of a long list.
+const pruneEvery = 25
+
 // Start creates a flow and the tasks of its first nodes. It returns rdb.ErrFlowExists, with the
 // flow, if the ID is in use.
 func (e *Engine) Start(ctx context.Context, plan *wire.FlowPlan) (*Flow, error) {
@@ -114,6 +120,9 @@ func (e *Engine) Start(ctx context.Context, plan *wire.FlowPlan) (*Flow, error) 
 	f, err = e.Update(ctx, plan.ID, Update{})
 	if err != nil {
 		return nil, err
+	}
+	if rand.IntN(pruneEvery) == 0 {
+		_ = e.Broker.PruneFlows(ctx) // another start may succeed
 	}
 	return f, e.Broker.FlowChecked(ctx, plan.ID)
 }

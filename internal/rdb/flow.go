@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -409,12 +410,20 @@ type FlowHead struct {
 	Created, Changed int64 // Unix milliseconds
 }
 
-// FlowHeads returns the heads of flows, the newest first, in two round trips. listed is the number
-// of IDs of the page, including those of flows that do not exist; total is that of all flows.
-func (b *Broker) FlowHeads(ctx context.Context, skip, n int64) (heads []FlowHead, listed int, total, now int64, err error) {
+// FlowHeads is a page of the list of flows.
+type FlowHeads struct {
+	Heads  []FlowHead // of the flows that exist
+	Listed int        // all IDs of the page
+	Total  int        // IDs of the whole list
+	Now    int64      // by the Redis clock, Unix milliseconds
+}
+
+// ReadFlowHeads reads the heads of up to n flows, the newest first, in two round trips.
+func (b *Broker) ReadFlowHeads(ctx context.Context, skip, n int64) (p FlowHeads, err error) {
 	ids, total, err := b.Flows(ctx, skip, n)
+	p.Listed, p.Total = len(ids), int(total)
 	if err != nil || len(ids) == 0 {
-		return nil, 0, total, 0, err
+		return p, err
 	}
 	read := make([]*redis.SliceCmd, len(ids))
 	var clock *redis.TimeCmd
@@ -426,14 +435,50 @@ func (b *Broker) FlowHeads(ctx context.Context, skip, n int64) (heads []FlowHead
 		return nil
 	})
 	if err != nil {
-		return nil, 0, 0, 0, fmt.Errorf("rdb: reading the states of flows: %w", err)
+		return p, fmt.Errorf("rdb: reading the states of flows: %w", err)
 	}
 	for i, id := range ids {
 		if status, created, changed, ok := wire.DecodeFlowHead(read[i].Val()); ok {
-			heads = append(heads, FlowHead{ID: id, Status: status, Created: created, Changed: changed})
+			p.Heads = append(p.Heads, FlowHead{ID: id, Status: status, Created: created, Changed: changed})
 		}
 	}
-	return heads, len(ids), total, clock.Val().UnixMilli(), nil
+	p.Now = clock.Val().UnixMilli()
+	return p, nil
+}
+
+// PruneFlows removes flows that do not exist from a random part of the list.
+func (b *Broker) PruneFlows(ctx context.Context) error {
+	const part = 100
+	key := b.Namespace().Flows()
+	total, err := b.Client().ZCard(ctx, key).Result()
+	if err != nil || total == 0 {
+		return err
+	}
+	from := max(0, rand.Int64N(total)-part/2)
+	listed, err := b.Client().ZRangeWithScores(ctx, key, from, from+part-1).Result()
+	if err != nil {
+		return err
+	}
+	exist := make([]*redis.IntCmd, len(listed))
+	var clock *redis.TimeCmd
+	_, err = b.Client().Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		clock = pipe.Time(ctx)
+		for i, z := range listed {
+			exist[i] = pipe.Exists(ctx, b.Namespace().Flow(z.Member.(string)))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var gone []redis.Z
+	for i, z := range listed {
+		if exist[i].Val() == 0 {
+			gone = append(gone, z)
+		}
+	}
+	_, err = b.unlist(ctx, gone, clock.Val())
+	return err
 }
 
 // UnlistFlows removes flows that do not exist from the list, unless they were listed in the last
@@ -442,21 +487,42 @@ func (b *Broker) UnlistFlows(ctx context.Context, ids []string) (removed int, er
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	now, err := b.Now(ctx)
-	if err != nil {
-		return 0, err
-	}
 	key := b.Namespace().Flows()
-	for _, id := range ids {
-		created, err := b.Client().ZScore(ctx, key, id).Result()
-		if err == nil && int64(created) < now.Add(-time.Minute).UnixMilli() {
-			var n int64
-			n, err = b.Client().ZRem(ctx, key, id).Result()
-			removed += int(n)
+	scores := make([]*redis.FloatCmd, len(ids))
+	var clock *redis.TimeCmd
+	_, err = b.Client().Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		clock = pipe.Time(ctx)
+		for i, id := range ids {
+			scores[i] = pipe.ZScore(ctx, key, id)
 		}
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return removed, fmt.Errorf("rdb: unlisting a flow: %w", err)
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return 0, fmt.Errorf("rdb: unlisting flows: %w", err)
+	}
+	var listed []redis.Z
+	for i, id := range ids {
+		if score, err := scores[i].Result(); err == nil {
+			listed = append(listed, redis.Z{Score: score, Member: id})
 		}
 	}
-	return removed, nil
+	return b.unlist(ctx, listed, clock.Val())
+}
+
+// unlist removes those from the list of flows that were not listed in the last minute.
+func (b *Broker) unlist(ctx context.Context, listed []redis.Z, now time.Time) (removed int, err error) {
+	var old []any
+	for _, z := range listed {
+		if int64(z.Score) < now.Add(-time.Minute).UnixMilli() {
+			old = append(old, z.Member)
+		}
+	}
+	if len(old) == 0 {
+		return 0, nil
+	}
+	n, err := b.Client().ZRem(ctx, b.Namespace().Flows(), old...).Result()
+	if err != nil {
+		return 0, fmt.Errorf("rdb: unlisting flows: %w", err)
+	}
+	return int(n), nil
 }
