@@ -93,7 +93,6 @@ func TestHalfClosedWhileWaiting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(time.Minute))
 		if _, err := io.WriteString(conn, "GET "+path+"?wait=30s HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer "+all+"\r\n\r\n"); err != nil {
 			t.Fatal(err)
@@ -103,6 +102,7 @@ func TestHalfClosedWhileWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		response, err := io.ReadAll(conn)
+		_ = conn.Close()
 		if err != nil || strings.HasPrefix(string(response), "HTTP/1.1 2") {
 			t.Errorf("%s: got %q, %v", path, response, err)
 		}
