@@ -120,7 +120,7 @@ func (b *BatchFlow) OnEnd(t *asynq.Task, opts ...asynq.Option) *BatchFlow {
 // callbacks run after Batch.Close. If the ID is in use, it returns ErrExists; ResumeBatch returns
 // the batch.
 func OpenBatch(ctx context.Context, client *asynq.Client, b *BatchFlow) (*Batch, error) {
-	if b == nil {
+	if b == nil || b.Flow == nil {
 		return nil, errors.New("flow: nil batch")
 	}
 	if _, err := Start(ctx, client, b.Flow); err != nil {
@@ -132,7 +132,10 @@ func OpenBatch(ctx context.Context, client *asynq.Client, b *BatchFlow) (*Batch,
 // ResumeBatch returns a batch that is open, also one that another process has opened. It returns
 // ErrNotFound, or ErrClosed if the batch is closed.
 func ResumeBatch(ctx context.Context, client *asynq.Client, id string) (*Batch, error) {
-	if client == nil {
+	switch {
+	case ctx == nil:
+		return nil, errNilContext
+	case client == nil:
 		return nil, errNilClient
 	}
 	broker := access.Broker(client)
