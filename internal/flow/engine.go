@@ -50,7 +50,9 @@ type Changer interface {
 // written if it has not changed since it was read.
 type Engine struct {
 	Broker Broker
-	Tasks  Changer
+	// Tasks deletes the tasks of canceled flows. If nil, this is left to the canceling process and
+	// to servers, and Retry cannot be used.
+	Tasks Changer
 
 	mu    sync.Mutex
 	plans map[string]*wire.FlowPlan // by run
@@ -184,7 +186,7 @@ func (e *Engine) update(ctx context.Context, id string, u Update) (f *Flow, agai
 			return f, false, err
 		}
 	}
-	if canceled { // as Redis knows
+	if canceled && e.Tasks != nil { // as Redis knows
 		if err := e.remove(ctx, f); err != nil {
 			return nil, false, err
 		}
@@ -382,8 +384,11 @@ func newTask(t wire.FlowTask, now int64) *rdb.NewTask {
 }
 
 // AddQueues records that a node has or will have members in queues. It returns rdb.ErrPartClosed if
-// the node accepts none: it has not started or has ended, or open is set and it is closed.
+// the node accepts none: it has not started or has ended, or open is set and it is closed. If open
+// is not set, the caller is a member: if the node is said to wait, the process that has created the
+// member has not written the flow yet, and AddQueues does.
 func (e *Engine) AddQueues(ctx context.Context, part wire.FlowPart, queues []string, open bool) error {
+	updated := false
 	for range maxConflicts {
 		f, now, err := e.read(ctx, part.Flow)
 		if err != nil {
@@ -393,6 +398,12 @@ func (e *Engine) AddQueues(ctx context.Context, part wire.FlowPart, queues []str
 		switch {
 		case f.Record.Run != part.Run || n == nil:
 			return rdb.ErrFlowGone
+		case n.Status == wire.FlowWaiting && !open && !updated && !f.Record.Canceled:
+			if _, err := e.Update(ctx, part.Flow, Update{Run: part.Run}); err != nil {
+				return err
+			}
+			updated = true
+			continue
 		case f.Record.Canceled || n.Status != wire.FlowRunning && n.Status != wire.FlowHasFailed || open && !n.Open:
 			return rdb.ErrPartClosed
 		}
