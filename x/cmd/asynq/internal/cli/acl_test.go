@@ -265,7 +265,7 @@ func TestACLObserver(t *testing.T) {
 		}
 	}
 	w := &world{t: t, namespace: "asynq", env: map[string]string{}}
-	url, stop := w.export("--uri", r.URI("observer"))
+	url, stop := w.export("--uri", r.URI("observer"), "--flows", "100")
 	if _, body := fetch(t, url); !strings.Contains(body, `asynq_queue_memory_usage_approx_bytes{queue="default"}`) || strings.Contains(body, "_success{part=\"queues\"} 0") {
 		t.Errorf("metrics: %s", body)
 	}

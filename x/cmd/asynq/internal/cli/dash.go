@@ -14,7 +14,7 @@ func newDash(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dash",
 		Short: "Watch and manage queues and tasks in a terminal dashboard",
-		Long: `Watch queues, tasks, groups, servers, periodic tasks and errors in a terminal dashboard, and manage
+		Long: `Watch queues, tasks, groups, flows, servers, periodic tasks and errors in a terminal dashboard, and manage
 them. The first page shows the causes of problems, as asynq status does. Press ? for the list of keys. Every change asks for confirmation; --read-only and a read-only
 context disable all changes. In a protected context, each confirmation requires the context's name,
 unless --context-confirm contains it.`,

@@ -38,7 +38,8 @@ until it receives SIGINT or SIGTERM. /healthz returns 200 while Redis is reachab
 docs/METRICS.md describes the metrics.
 
 With --task-types, it serves attempts by outcome, durations, and waiting times of each task type, as the
-servers have stored them in Redis. With --health, it serves the problems that asynq status finds.
+servers have stored them in Redis. With --flows, it counts flows by status. With --health, it serves the
+problems that asynq status finds.
 
 Each request to /metrics reads Redis. Its cost does not depend on the number of tasks. The exporter logs
 once when Redis becomes unavailable, and once when it is available again.

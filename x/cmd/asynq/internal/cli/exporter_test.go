@@ -82,9 +82,9 @@ func TestExporter(t *testing.T) {
 		t.Errorf("--memory-samples 0 samples memory:\n%s", body)
 	}
 	_, _ = stop()
-	url, stop = w.export("--uri", redisAddr, "--task-types", "10", "--health", "--threshold", "wait_notice=2m")
+	url, stop = w.export("--uri", redisAddr, "--task-types", "10", "--flows", "10", "--health", "--threshold", "wait_notice=2m")
 	_, body := fetch(t, url)
-	for _, want := range []string{`asynq_scrape_success{part="statistics"} 1`, `asynq_health_causes{kind="no-server",muted="false",severity="trouble"} 1`} {
+	for _, want := range []string{`asynq_scrape_success{part="statistics"} 1`, `asynq_flows{status="blocked"} 0`, `asynq_health_causes{kind="no-server",muted="false",severity="trouble"} 1`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %s in\n%s", want, body)
 		}
