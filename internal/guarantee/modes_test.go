@@ -141,6 +141,7 @@ func TestSupersede(t *testing.T) {
 			ran <- string(task.Payload())
 			return nil
 		})
+		env.AwaitSubscriber()
 		first := enqueueDoc(env, "one", opts...)
 		testenv.Await(env, started, "the first task")
 		second := enqueueDoc(env, "two", opts...)

@@ -2,7 +2,11 @@ package testenv
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
+
+	"github.com/asynq-go/asynq/internal/wire"
 )
 
 // Timeout is how long a test waits for an event before it fails. It is far longer than anything
@@ -48,4 +52,19 @@ func (env *Env) Context() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	env.T.Cleanup(cancel)
 	return ctx
+}
+
+// AwaitSubscriber waits until a server listens for cancellations: one that is published before is
+// lost.
+func (env *Env) AwaitSubscriber() {
+	env.T.Helper()
+	env.Eventually(func() bool {
+		if env.IsMini() {
+			channel := wire.DefaultNamespace.Cancel()
+			return env.RDB.PubSubNumSub(env.Context(), channel).Val()[channel] > 0
+		}
+		clients, err := env.RDB.Do(env.Context(), "client", "list", "type", "pubsub").Text() // channels do not belong to databases
+		env.NoError(err)
+		return strings.Contains(clients, fmt.Sprintf(" db=%d sub=1 ", env.DB))
+	}, "a server to listen for cancellations")
 }
