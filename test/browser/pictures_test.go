@@ -95,7 +95,7 @@ func TestPictures(t *testing.T) {
 	pages := map[string]string{
 		"overview": "/", "queues": "/queues", "queue": queue, "tasks": tasks, "task": link(tasks, `<a href="(/task\?[^"]+)"`),
 		"search": "/search?filter=retried%3E%3D1", "errors": "/errors", "error": link("/errors", `<a href="(/error\?[^"]+)"`), "types": "/types",
-		"groups": "/groups", "servers": "/servers", "schedulers": "/schedulers", "redis": "/redis", "operations": "/operations",
+		"groups": "/groups", "flows": "/flows", "flow": link("/flows", `<a href="(/flow\?[^"]+)"`), "servers": "/servers", "schedulers": "/schedulers", "redis": "/redis", "operations": "/operations",
 		"enqueue": "/enqueue?type=email%3Awelcome", "settings": "/settings",
 	}
 	if err := os.MkdirAll(*pictures, 0o755); err != nil {

@@ -30,8 +30,8 @@ type Options struct {
 	// depend on time.
 	Seed uint64
 
-	// Remove makes Close delete the queues and the records of the schedulers, for a Redis that
-	// outlives the demo.
+	// Remove makes Close cancel the flows, and delete the queues and the records of the schedulers,
+	// for a Redis that outlives the demo.
 	Remove bool
 
 	// Log logs errors of the demo itself, but not errors of its tasks.
@@ -80,6 +80,7 @@ func Start(ctx context.Context, opts Options) (*Demo, error) {
 		}
 	}
 	d.loops.Go(func() { d.produce(loops, shop) })
+	d.loops.Go(func() { d.flowLoop(loops, newShop(opts.Seed+1)) })
 	d.loops.Go(func() { d.trimLoop(loops) })
 	return d, nil
 }
@@ -114,12 +115,12 @@ func (d *Demo) Close() error {
 func (d *Demo) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
+	failed := d.removeFlows(ctx)
 	inspector := d.inspector.WithContext(ctx)
 	names, err := inspector.Queues()
 	if err != nil {
-		return fmt.Errorf("remove the queues: %w", err)
+		return errors.Join(failed, fmt.Errorf("remove the queues: %w", err))
 	}
-	var failed error
 	for _, name := range names {
 		if !slices.Contains(queues, name) {
 			continue // created by a user

@@ -62,7 +62,9 @@ func newHandler(seed uint64) asynq.Handler {
 	handle("cart:reminder", remindOfCart)
 	handle("report:", writeReport)
 	handle("catalog:", importCatalog)
-	for _, typ := range []string{"fraud:score", "stock:check", "session:cleanup"} {
+	handle("order:pack", packItem)
+	handle("invoice:order", createInvoice)
+	for _, typ := range []string{"payment:reserve", "payment:refund", "order:ship", "fraud:score", "stock:check", "session:cleanup"} {
 		handle(typ, do)
 	}
 	return mux
@@ -72,6 +74,14 @@ func newHandler(seed uint64) asynq.Handler {
 func result(t *asynq.Task, v any) error {
 	_, err := t.ResultWriter().Write(encode(v))
 	return err
+}
+
+// packItem packs an item of a flow.
+func packItem(ctx context.Context, f outcome, _ *asynq.Task) error {
+	if f.oneIn(25) {
+		return fmt.Errorf("warehouse: out of stock: %w", asynq.SkipRetry)
+	}
+	return simulate(ctx, f.between(300*time.Millisecond, 4*time.Second))
 }
 
 // do simulates work without a result.
