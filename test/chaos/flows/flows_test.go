@@ -24,6 +24,7 @@ import (
 	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/internal/proctest"
 	"github.com/asynq-go/asynq/test/chaos/site"
+	"github.com/asynq-go/asynq/x/doctor"
 )
 
 // serverEnv makes the test binary a server, which the test kills. Its value is a place.
@@ -347,31 +348,117 @@ func run(t *testing.T, kind site.Kind, faults []fault) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		verify(t, info, journal.SMembers(ctx, "after:"+id).Val(), members/flows)
+		if wrong := violations(info, journal.SMembers(ctx, "after:"+id).Val(), members/flows); len(wrong) > 0 {
+			t.Errorf("%s: %q", id, wrong)
+		}
+	}
+	for finding, err := range doctor.Diagnose(ctx, p.opt(), doctor.Options{}) {
+		if err != nil || finding.Flow != "" {
+			t.Errorf("doctor: %v, %v", finding, err)
+		}
 	}
 	t.Logf("%d flows with %d members; %d times a server was killed", started, started*(members/flows), killed)
 }
 
-// verify checks the nodes of a flow that has succeeded, and what the tasks after the rows recorded.
-func verify(t *testing.T, info *flow.Info, after []string, rows int) {
-	t.Helper()
+// violations returns the errors of a flow that has succeeded, given what the tasks after the rows
+// have recorded.
+func violations(info *flow.Info, after []string, rows int) (wrong []string) {
 	ran := make(map[string]map[string]bool) // task IDs by node
 	for _, line := range after {
 		var node, id string
 		var seen int
-		if _, err := fmt.Sscan(line, &node, &id, &seen); err != nil || seen != rows {
-			t.Errorf("%s: %q ran before all %d rows: %v", info.ID, line, rows, err)
+		if _, err := fmt.Sscan(line, &node, &id, &seen); err != nil {
+			wrong = append(wrong, fmt.Sprintf("unreadable: %q", line))
+			continue
+		}
+		if seen != rows {
+			wrong = append(wrong, fmt.Sprintf("early: %s ran after %d of %d rows", node, seen, rows))
 		}
 		if ran[node] == nil {
 			ran[node] = make(map[string]bool)
 		}
 		ran[node][id] = true
 	}
-	if len(ran["success"]) != 1 || len(ran["end"]) != 1 || ran["failure"] != nil {
-		t.Errorf("%s: the tasks after the rows are %v", info.ID, ran)
+	for _, node := range []string{"success", "end"} {
+		switch n := len(ran[node]); {
+		case n == 0:
+			wrong = append(wrong, "missing: "+node)
+		case n > 1:
+			wrong = append(wrong, fmt.Sprintf("twice: %d tasks of %s", n, node))
+		}
 	}
-	if got := info.Node("rows").Total; got != rows && got != rows+queues { // with the tasks that add rows
-		t.Errorf("%s: %d members, want %d", info.ID, got, rows)
+	if len(ran["failure"]) > 0 {
+		wrong = append(wrong, "unfounded: failure ran")
+	}
+	for _, n := range info.Nodes {
+		want := 1
+		if n.Name == "rows" {
+			want = rows
+		}
+		added := n.Name == "rows" && n.Total == rows+queues // with the tasks that add rows
+		if n.Total != want && !added {
+			wrong = append(wrong, fmt.Sprintf("miscounted: %s has %d members, want %d", n.Name, n.Total, want))
+		}
+		if n.Pending() != 0 && n.Status != flow.Omitted {
+			wrong = append(wrong, fmt.Sprintf("unfinished: %s", n.Name))
+		}
+	}
+	return wrong
+}
+
+// A correct history has no violations, and each planted one is found.
+func TestPlantedViolations(t *testing.T) {
+	t.Parallel()
+	const rows = 3
+	good := func() (*flow.Info, []string) {
+		info := &flow.Info{ID: "f", Status: flow.Succeeded}
+		for _, name := range []string{"first", "rows", "success", "end", "failure"} {
+			n := flow.NodeInfo{Name: name, Total: 1, Succeeded: 1}
+			if name == "rows" {
+				n.Total, n.Succeeded = rows, rows
+			}
+			info.Nodes = append(info.Nodes, n)
+		}
+		return info, []string{"success s 3", "end e 3"}
+	}
+	if info, after := good(); len(violations(info, after, rows)) > 0 {
+		t.Errorf("in a correct history: %v", violations(info, after, rows))
+	}
+	set := func(name string, total, succeeded int) func(info *flow.Info, after []string) []string {
+		return func(info *flow.Info, after []string) []string {
+			n := info.Node(name)
+			n.Total, n.Succeeded = total, succeeded
+			return after
+		}
+	}
+	line := func(i int, text string) func(*flow.Info, []string) []string {
+		return func(_ *flow.Info, after []string) []string {
+			if i < len(after) {
+				after[i] = text
+				return after
+			}
+			return append(after, text)
+		}
+	}
+	for want, plant := range map[string]func(info *flow.Info, after []string) []string{
+		"early: success ran after 2 of 3 rows":      line(0, "success s 2"),
+		"early: end ran after 0 of 3 rows":          line(1, "end e 0"),
+		"early: end ran after 4 of 3 rows":          line(1, "end e 4"),
+		"twice: 2 tasks of success":                 line(2, "success s2 3"),
+		"twice: 2 tasks of end":                     line(2, "end e2 3"),
+		"missing: success":                          func(_ *flow.Info, after []string) []string { return after[1:] },
+		"missing: end":                              func(_ *flow.Info, after []string) []string { return after[:1] },
+		"unfounded: failure ran":                    line(2, "failure f 3"),
+		"unreadable: \"success\"":                   line(2, "success"),
+		"miscounted: rows has 2 members, want 3":    set("rows", 2, 2),
+		"miscounted: rows has 4 members, want 3":    set("rows", 4, 4),
+		"miscounted: success has 2 members, want 1": set("success", 2, 2),
+		"unfinished: rows":                          set("rows", 3, 2),
+	} {
+		info, after := good()
+		if got := violations(info, plant(info, after), rows); len(got) != 1 || got[0] != want {
+			t.Errorf("found %q, want %q", got, want)
+		}
 	}
 }
 
