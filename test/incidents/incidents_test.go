@@ -20,6 +20,7 @@ type incident struct {
 
 	kind     string
 	severity health.Severity
+	grows    bool   // the severity may be higher, if the other tasks of the queue ended a minute ago
 	title    string // pattern of the title of the first cause
 	evidence string // pattern of one of its evidence; empty: any
 }
@@ -85,7 +86,7 @@ var incidents = []incident{
 			s.enqueue(1, "images", "image:resize", "crash")
 			s.enqueue(20, "images", "image:crop", "take 0s")
 		},
-		kind: "poison", severity: health.Warning, title: `^A task crashes its server: it is one of image:resize; one has failed \d+ times$`,
+		kind: "poison", severity: health.Warning, grows: true, title: `^A task crashes its server: it is one of image:resize; one has failed \d+ times$`,
 		evidence: `^Server .*:\d+ stopped reporting at about .* without a shutdown$`,
 	},
 	{
@@ -152,12 +153,15 @@ func TestIncidents(t *testing.T) {
 	}
 }
 
+// has reports whether the incident may have a severity.
+func (i incident) has(s health.Severity) bool { return s == i.severity || i.grows && s > i.severity }
+
 // says returns how a cause differs from that of the incident; "" if it does not.
 func (i incident) says(c health.Cause) string {
 	switch {
 	case c.Kind != i.kind:
 		return "the first cause is " + c.Kind + ": " + c.Title
-	case c.Severity != i.severity:
+	case !i.has(c.Severity):
 		return "the severity is " + c.Severity.String()
 	case !regexp.MustCompile(i.title).MatchString(c.Title):
 		return "the title is " + c.Title

@@ -32,15 +32,15 @@ func status(s *scene, i incident) {
 		cmd := exec.Command(program, "--uri", "redis://"+s.addr, "status", "-o", "json", "--settings", s.settings)
 		out, err := cmd.Output()
 		var code *exec.ExitError
-		if !errors.As(err, &code) || code.ExitCode() != int(i.severity) { // 1 for a warning, 2 for trouble
+		if !errors.As(err, &code) || !i.has(health.Severity(code.ExitCode())) { // 1 for a warning, 2 for trouble
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		var r struct {
 			Status string
 			health.Report
 		}
-		if err := json.Unmarshal(out, &r); err != nil || r.Status != i.severity.String() {
-			return fmt.Errorf("status %q: %w", r.Status, err)
+		if err := json.Unmarshal(out, &r); err != nil || r.Status != health.Severity(code.ExitCode()).String() {
+			return fmt.Errorf("status %q with exit code %d: %w", r.Status, code.ExitCode(), err)
 		}
 		if complaint := i.says(r.Causes[0]); complaint != "" {
 			return errors.New(complaint)
