@@ -6,8 +6,24 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/flow"
 )
+
+// DrainFlow starts a flow, runs Drain, and returns the state of the flow then. It has not ended if
+// tasks wait for their time: advance the clock, and run Drain again.
+func (b *Broker) DrainFlow(t testing.TB, f *flow.Flow, handler asynq.Handler, opts ...DrainOption) *flow.Info {
+	t.Helper()
+	if _, err := flow.Start(context.Background(), b.client, f); err != nil {
+		t.Fatalf("asynqtest: start a flow: %v", err)
+	}
+	b.Drain(t, handler, opts...)
+	info, err := flow.Inspect(b.inspector).Get(context.Background(), f.ID())
+	if err != nil {
+		t.Fatalf("asynqtest: flow %q: %v", f.ID(), err)
+	}
+	return info
+}
 
 // RequireFlow requires that a flow has a status, and returns it. Drain runs the tasks of flows like
 // others, and returns when no node of a flow may start any more.

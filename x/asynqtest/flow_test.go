@@ -47,3 +47,26 @@ func TestDrainFlows(t *testing.T) {
 	wantFailure(t, func(t testing.TB) { b.RequireFlow(t, "chain", flow.Succeeded) },
 		`flow "chain" is failed, want succeeded:`, "2: failed, 0 of 1 tasks succeeded, 1 failed")
 }
+
+// DrainFlow runs a flow to its end, or to where a task waits for its time.
+func TestDrainFlow(t *testing.T) {
+	t.Parallel()
+	b := asynqtest.Run(t)
+	f := flow.New("order")
+	charge := f.Add("charge", asynq.NewTask("charge", nil))
+	f.Add("ship", asynq.NewTask("ship", nil), asynq.ProcessIn(time.Hour)).After(charge)
+	info := b.DrainFlow(t, f, asynq.HandlerFunc(succeed))
+	if info.Status != flow.Running || info.Node("charge").Status != flow.Succeeded || info.Node("ship").Status != flow.Running {
+		t.Errorf("the flow is %+v", info)
+	}
+	b.Advance(time.Hour)
+	b.Drain(t, asynq.HandlerFunc(succeed))
+	b.RequireFlow(t, "order", flow.Succeeded)
+	if info := b.DrainFlow(t, flow.Chain("mail", asynq.NewTask("a", nil), asynq.NewTask("b", nil)), asynq.HandlerFunc(succeed)); info.Status != flow.Succeeded {
+		t.Errorf("the flow is %+v", info)
+	}
+	wantFailure(t, func(t testing.TB) {
+		b.DrainFlow(t, flow.Chain("mail", asynq.NewTask("a", nil)), asynq.HandlerFunc(succeed))
+	},
+		"start a flow: flow: a flow with this ID exists")
+}
