@@ -171,7 +171,7 @@ func flowGraph(info *flow.Info) template.HTML {
 		for _, kind := range []struct {
 			names []string
 			class string
-		}{{n.After, ""}, {n.AfterFailure, " failure"}, {n.AfterEnd, " end"}} {
+		}{{n.After, ""}, {n.AfterFailure, " after-failure"}, {n.AfterEnd, " after-end"}} {
 			for _, name := range kind.names {
 				edges, classes = append(edges, graph.Edge{From: at[name], To: i}), append(classes, kind.class)
 			}
