@@ -177,15 +177,15 @@ func (s *Steps) load(ctx context.Context, known map[string]string, name, prefix 
 
 // Record records the value of a step. The handler's context may have ended.
 func (s *Steps) Record(ctx context.Context, name string, value []byte) error {
+	if len(value) > wire.MaxStepValue {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrStepTooLarge, len(value), wire.MaxStepValue)
+	}
 	s.mu.Lock()
 	full := s.bytes+len(value) > wire.MaxStepValues
 	if !full {
 		s.bytes += len(value)
 	}
 	s.mu.Unlock()
-	if len(value) > wire.MaxStepValue {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrStepTooLarge, len(value), wire.MaxStepValue)
-	}
 	if full {
 		return fmt.Errorf("%w: the steps of the task exceed %d bytes", ErrStepTooLarge, wire.MaxStepValues)
 	}
