@@ -56,10 +56,14 @@ type Engine struct {
 
 	mu    sync.Mutex
 	plans map[string]*wire.FlowPlan // by run
+	bytes int                       // of their messages
 }
 
-// maxPlans limits the plans in memory.
-const maxPlans = 200
+// The limits of the plans in memory. One plan is always kept.
+const (
+	maxPlans     = 200
+	maxPlanBytes = 32 << 20 // of messages
+)
 
 // maxConflicts limits how often a change is repeated because another process has changed the flow.
 const maxConflicts = 50
@@ -73,10 +77,20 @@ func (e *Engine) known(run string) *wire.FlowPlan {
 func (e *Engine) remember(plan *wire.FlowPlan) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.plans == nil || len(e.plans) >= maxPlans {
-		e.plans = make(map[string]*wire.FlowPlan)
+	if e.plans[plan.Run] != nil {
+		return
+	}
+	bytes := 0
+	for i := range plan.Nodes {
+		for _, t := range plan.Nodes[i].Tasks {
+			bytes += len(t.Message)
+		}
+	}
+	if e.plans == nil || len(e.plans) >= maxPlans || e.bytes+bytes > maxPlanBytes {
+		e.plans, e.bytes = make(map[string]*wire.FlowPlan), 0
 	}
 	e.plans[plan.Run] = plan
+	e.bytes += bytes
 }
 
 // Read returns a flow as it was last written.
