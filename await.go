@@ -75,7 +75,7 @@ func (e *TaskFailedError) Error() string {
 // The end is reported by the worker, so the call returns about a round trip after the task has
 // ended. Reports can be lost; the client also reads the states of all awaited tasks every 1 to 5
 // seconds, up to 1,000 of them with one command. While tasks are awaited, the client uses one
-// connection more, on a Cluster one for each queue.
+// connection more, on a Cluster up to four.
 //
 // A handler that waits for another task keeps its slot, so handlers of the same servers can wait
 // for each other for ever: let the other task continue the work instead, or use package flow.

@@ -17,7 +17,6 @@ import (
 type Broker interface {
 	ID() string
 	Lane(queue string) string
-	Await(ctx context.Context, client, queue, id string) (state wire.State, reported bool, err error)
 	Replies(ctx context.Context, client string, queues []string, timeout time.Duration, receive func(rdb.Reply)) error
 	EndReplies(ctx context.Context, client, queue string)
 	States(ctx context.Context, queue string, ids []string) ([]wire.State, error)

@@ -83,23 +83,25 @@ end
 -- and the name; the first and last result of finish; the keys of the tasks, and the length of their
 -- prefix.
 local function countDone(parts, codes, tasks, length, done)
-  local ends, t, from = {}, 0, length + 1
-  if #parts == 2 and #done > 0 then
-    ends[parts[2]] = { succeeded = done, failed = {}, deleted = {} }
+  if #done == 0 then
+    return
   end
-  for p = 1, #parts > 2 and #done > 0 and #parts or 0, 2 do
-    local name = parts[p + 1]
-    local part = ends[name] or { succeeded = {}, failed = {}, deleted = {} }
-    ends[name] = part
-    for _ = 1, tonumber(parts[p]) do
-      t = t + 1
-      if codes == OK or codes[t] == OK then
-        table.insert(part.succeeded, string.sub(tasks[t], from))
+  local ends, t = {}, 0
+  if #parts == 2 then
+    ends[parts[2]] = { succeeded = done, failed = {}, deleted = {} }
+  else
+    for p = 1, #parts, 2 do
+      local name = parts[p + 1]
+      local part = ends[name] or { succeeded = {}, failed = {}, deleted = {} }
+      ends[name] = part
+      for _ = 1, tonumber(parts[p]) do
+        t = t + 1
+        if codes == OK or codes[t] == OK then
+          table.insert(part.succeeded, string.sub(tasks[t], length + 1))
+        end
       end
     end
   end
-  if #done > 0 then
-    local now, us = clock()
-    countEnds(ends, string.sub(tasks[1], 1, length - 2), now, us)
-  end
+  local now, us = clock()
+  countEnds(ends, string.sub(tasks[1], 1, length - 2), now, us)
 end
