@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,7 +133,7 @@ func TestHostileCalls(t *testing.T) {
 			env.T.Error("a context without a task has a member")
 		}
 		if left := env.Snapshot(env.T); len(left) > 0 {
-			env.T.Errorf("the calls left %v", maps.Keys(left))
+			env.T.Errorf("the calls left %v", slices.Collect(maps.Keys(left)))
 		}
 	})
 }

@@ -188,6 +188,12 @@ type NodeInfo struct {
 // Pending returns the number of tasks that have not ended.
 func (n *NodeInfo) Pending() int { return n.Total - n.Succeeded - n.Failed - n.Deleted }
 
+// Skippable reports whether Inspector.Skip accepts the node, if the flow was not canceled: it
+// neither runs nor counts as succeeded.
+func (n *NodeInfo) Skippable() bool {
+	return n.Status != Running && n.Status != Succeeded && n.Status != Skipped
+}
+
 // Node returns a node by its name, nil if there is none.
 func (i *Info) Node(name string) *NodeInfo {
 	for n := range i.Nodes {

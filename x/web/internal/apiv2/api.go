@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
@@ -63,6 +64,7 @@ type Config struct {
 
 type api struct {
 	Config
+	flows   *flow.Inspector
 	routes  []*route
 	openapi []byte
 	secret  []byte // for entity tags of redacted payloads
@@ -76,7 +78,7 @@ func New(cfg Config) http.Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	a := &api{Config: cfg}
+	a := &api{Config: cfg, flows: flow.Inspect(cfg.Inspector)}
 	if cfg.Redact != nil { // otherwise entity tags would reveal whether a guess of a redacted payload is right
 		a.secret = []byte(rand.Text())
 	}

@@ -85,13 +85,11 @@ func flowProblem(err error) error {
 	return err
 }
 
-func (c *call) flows() *flow.Inspector { return flow.Inspect(c.inspect()) }
-
 func (c *call) listFlows() (any, error) {
 	if err := c.view("", ""); err != nil {
 		return nil, err
 	}
-	infos, total, err := c.flows().List(c.r.Context(), c.num("offset"), c.num("limit"))
+	infos, total, err := c.api.flows.List(c.r.Context(), c.num("offset"), c.num("limit"))
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +104,7 @@ func (c *call) getFlow() (any, error) {
 	if err := c.view("", ""); err != nil {
 		return nil, err
 	}
-	info, err := c.flows().Get(c.r.Context(), c.id())
+	info, err := c.api.flows.Get(c.r.Context(), c.id())
 	if err != nil {
 		return nil, flowProblem(err)
 	}
@@ -119,7 +117,7 @@ func (c *call) changeFlow(do func(ctx context.Context, i *flow.Inspector) error)
 	if err := c.allow(a); err != nil {
 		return err
 	}
-	err := do(c.r.Context(), c.flows())
+	err := do(c.r.Context(), c.api.flows)
 	c.done(a, err)
 	return flowProblem(err)
 }

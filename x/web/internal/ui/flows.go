@@ -75,13 +75,13 @@ func nodeState(s flow.Status) string {
 
 // flows is the page with all flows, the newest first.
 func (u *UI) flows(r *http.Request) (*view, error) {
-	inspector, cancel := u.inspector(r)
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
 	from, err := pageStart(r, "page", flowsAPage)
 	if err != nil {
 		return nil, err
 	}
-	infos, total, err := flow.Inspect(inspector).List(r.Context(), from, flowsAPage)
+	infos, total, err := u.inspect.List(ctx, from, flowsAPage)
 	if err != nil {
 		return nil, err
 	}
@@ -129,16 +129,16 @@ func (n flowNodeRow) Waits() string {
 
 // flow is the page of one flow.
 func (u *UI) flow(r *http.Request) (*view, error) {
-	inspector, cancel := u.inspector(r)
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
-	info, err := flow.Inspect(inspector).Get(r.Context(), r.URL.Query().Get("id"))
+	info, err := u.inspect.Get(ctx, r.URL.Query().Get("id"))
 	if err != nil {
 		return nil, flowError(err)
 	}
 	body := flowBody{flowRow: flowRow{info}, Graph: flowGraph(info)}
 	for _, n := range info.Nodes {
-		skippable := info.Ended.IsZero() && n.Status != flow.Running && n.Status != flow.Succeeded && n.Status != flow.Skipped
-		body.Nodes = append(body.Nodes, flowNodeRow{n, skippable})
+		continues := info.Status != flow.Canceled && info.Status != flow.Succeeded // a failed one does if a node is skipped
+		body.Nodes = append(body.Nodes, flowNodeRow{n, continues && n.Skippable()})
 	}
 	return &view{Template: "flow", Title: info.ID, Nav: "/flows", Body: body}, nil
 }
@@ -279,7 +279,7 @@ func (u *UI) changeFlow(w http.ResponseWriter, r *http.Request) (*view, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
-	said, err := do(ctx, flow.Inspect(u.Inspector.WithContext(ctx)))
+	said, err := do(ctx, u.inspect)
 	u.report(w, r, action, flowError(err), said)
 	return nil, nil
 }

@@ -133,3 +133,16 @@ func TestFlowsAreChanged(t *testing.T) {
 		t.Errorf("status %d", a.status)
 	}
 }
+
+// Nodes of a failed flow may be skipped: then it continues. Those of a canceled one may not.
+func TestSkippableNodes(t *testing.T) {
+	s := newSite(t)
+	s.order()
+	if _, err := flow.Inspect(s.inspector).Skip(t.Context(), orderID, "ship"); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitFlow(flow.Failed)
+	if page := s.get("/flow", "id", orderID); !page.does("skip") || !page.does("retry") || page.does("cancel") {
+		t.Error("it does not offer what can be done with a failed flow")
+	}
+}

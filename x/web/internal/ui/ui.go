@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/bulk"
 	"github.com/asynq-go/asynq/x/web/internal/poll"
@@ -74,13 +75,14 @@ type UI struct {
 	exact     templates // with exact times
 	details   detailsShown
 	contents  *contents
+	inspect   *flow.Inspector
 	trends    *trend.Cache
 	now       func() time.Time
 }
 
 // New returns the pages.
 func New(cfg Config) *UI {
-	u := &UI{Config: cfg, mux: http.NewServeMux(), contents: newContents(), trends: trend.New(cfg.Inspector), now: time.Now}
+	u := &UI{Config: cfg, mux: http.NewServeMux(), contents: newContents(), inspect: flow.Inspect(cfg.Inspector), trends: trend.New(cfg.Inspector), now: time.Now}
 	u.templates, u.exact = u.parse(u.when), u.parse(u.exactly)
 	u.route()
 	return u

@@ -356,7 +356,7 @@ after them start. Archived tasks of the nodes stay archived.`,
 				case n.Status == flow.Skipped:
 					a.printErrf("node %q of flow %q is already skipped", node, id)
 					return nil
-				case !nodes.Skippable(n):
+				case !n.Skippable():
 					return inFlow(id, node, flow.ErrRunning)
 				}
 				if ok, err := a.confirm(cmd, "let node %q of flow %q, which is %s, count as succeeded", node, id, n.Status); !ok || err != nil {
@@ -413,7 +413,7 @@ func (a *app) flowNodes(cmd *cobra.Command, args []string, begun string) ([]stri
 			return nil, err
 		}
 		for n := range f.Nodes {
-			if name := f.Nodes[n].Name; nodes.Skippable(&f.Nodes[n]) && !slices.Contains(args[1:], name) {
+			if name := f.Nodes[n].Name; f.Nodes[n].Skippable() && !slices.Contains(args[1:], name) {
 				names = append(names, name)
 			}
 		}

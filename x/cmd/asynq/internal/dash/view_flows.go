@@ -237,7 +237,7 @@ func (m *model) actionFlow(key string, r *ref) (*action, error) {
 			return "skipped " + of, flowError(err)
 		}}
 		return a, cmp.Or(require(f.Status != flow.Canceled, "nodes of a canceled flow cannot be skipped"),
-			require(nodes.Skippable(n), "a node that is "+string(n.Status)+" cannot be skipped"))
+			require(n.Skippable(), "a node that is "+string(n.Status)+" cannot be skipped"))
 	}
 	return nil, nil
 }

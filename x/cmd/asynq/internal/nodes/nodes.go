@@ -9,11 +9,6 @@ import (
 // Ended reports whether a node neither waits nor runs.
 func Ended(n *flow.NodeInfo) bool { return n.Status != flow.Waiting && n.Status != flow.Running }
 
-// Skippable reports whether a node can be skipped.
-func Skippable(n *flow.NodeInfo) bool {
-	return n.Status != flow.Running && n.Status != flow.Succeeded && n.Status != flow.Skipped
-}
-
 // WaitsFor describes what a node waits for before it starts or ends.
 func WaitsFor(f *flow.Info, n *flow.NodeInfo) []string {
 	waits := []string{}
