@@ -13,7 +13,7 @@ var (
 	flowCount  = desc("flows", "Flows by status, among the newest ones, as many as CollectorOptions.Flows.", "status")
 	flowUnread = desc("flows_unread", "Flows that are older than those that the scrape has read. May count some that are no longer retained.")
 	flowAge    = desc("flow_oldest_seconds", "Time since the oldest flow with the status was started, among the newest flows; 0 if there is none.", "status")
-	flowIdle   = desc("flow_idle_seconds", "Longest time since a flow with the status or one of its nodes last changed its status, among the newest flows; 0 if there is none.", "status")
+	flowIdle   = desc("flow_idle_seconds", "Longest time since a flow with the status got it or was changed by a call, among the newest flows; 0 if there is none.", "status")
 )
 
 // flowReader reads the flows.
