@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -53,6 +54,11 @@ type ServerInfo struct {
 	// patterns, and of other libraries. See Handles.
 	Patterns []string
 
+	// Partitions are the QueueConfig.Partitions of the server, for its queues that have them, with
+	// the defaults filled in: a Weight of 1, a Burst of 1, and a Concurrency of 1 if Ordered. For a
+	// worker, they are those of its Receivers.
+	Partitions map[string]PartitionConfig
+
 	Started       time.Time     // when the server started
 	Status        string        // "active", or "stopped" after Server.Stop and during a shutdown
 	ActiveWorkers []*WorkerInfo // active tasks, oldest first
@@ -92,6 +98,12 @@ func (i *Inspector) Servers() ([]*ServerInfo, error) {
 		if s.Control != nil {
 			info.PausedQueues, info.RemoteControl = s.Control.Paused, !s.Control.Refuses
 		}
+		for queue, p := range s.Partitions {
+			if info.Partitions == nil {
+				info.Partitions = make(map[string]PartitionConfig, len(s.Partitions))
+			}
+			info.Partitions[queue] = partitionConfig(p)
+		}
 		if same := pollers[info.Worker]; same != nil {
 			same.merge(info)
 			continue
@@ -123,6 +135,10 @@ func (s *ServerInfo) merge(other *ServerInfo) {
 	for queue, weight := range other.Queues {
 		s.Queues[queue] = max(s.Queues[queue], weight)
 	}
+	if s.Partitions == nil {
+		s.Partitions = other.Partitions
+	}
+	maps.Copy(s.Partitions, other.Partitions)
 	s.Concurrency = max(s.Concurrency, other.Concurrency)
 	if s.Status != other.Status && other.Status == lifecycle.Active.String() {
 		s.Status = other.Status

@@ -125,6 +125,35 @@ func (c *PartitionConfig) partitions() (*rdb.Partitions, error) {
 	}, nil
 }
 
+// partitionConfig returns the configuration that a server has published.
+func partitionConfig(p wire.QueuePartitions) PartitionConfig {
+	l, _ := wire.ParsePartitionLimits(p.Limits)
+	c := PartitionConfig{Concurrency: l.Concurrency, Ordered: p.Ordered, ByType: p.ByType, Weight: l.Weight}
+	if l.Events > 0 {
+		c.Rate = RateLimit{Events: l.Events, Per: l.Per, Burst: l.Burst}
+	}
+	return c
+}
+
+// publishedPartitions returns the partitions of some queues as a server publishes them, or nil if
+// they have none.
+func (srv *Server) publishedPartitions(queues map[string]int, partitions map[string]*rdb.Partitions) []byte {
+	all := make(wire.ServerPartitions)
+	for queue, p := range partitions {
+		if queues[queue] > 0 {
+			all[queue] = wire.QueuePartitions{Limits: p.Limits, Ordered: p.Ordered, ByType: p.ByType}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	encoded, err := all.Encode()
+	if err != nil {
+		srv.log.Error("partitions of the server not published", "error", err)
+	}
+	return encoded
+}
+
 // queuePartitions returns the partitions of the queues that have them.
 func queuePartitions(configs map[string]QueueConfig) (map[string]*rdb.Partitions, error) {
 	var all map[string]*rdb.Partitions

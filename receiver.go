@@ -47,6 +47,7 @@ type Receiver struct {
 
 	partsMu  sync.Mutex // guards the fields below
 	queues   map[string]int
+	divided  map[string]*rdb.Partitions // queues with partitions
 	fetchers map[*worker.Fetcher]*runner.Runner
 	ended    bool // no fetcher may start any more
 }
@@ -136,7 +137,7 @@ func NewReceiver(opt RedisConnOpt, cfg ReceiverConfig) *Receiver {
 		Observer:                 cfg.Observer,
 		OnArchived:               cfg.OnArchived,
 	})
-	r := &Receiver{base: base, queues: base.cfg.Queues, fetchers: make(map[*worker.Fetcher]*runner.Runner), pollers: newPollers()}
+	r := &Receiver{base: base, queues: base.cfg.Queues, divided: base.parts, fetchers: make(map[*worker.Fetcher]*runner.Runner), pollers: newPollers()}
 	workers := base.workerConfig(r.prepare, r.delayed)
 	workers.Receiver = &worker.ReceiverConfig{
 		Lane:      base.broker.Lane,
@@ -248,6 +249,12 @@ func (r *Receiver) maintain(queues, limits map[string]int) {
 	r.maintenance.Start(context.Background())
 }
 
+func (r *Receiver) partitionedQueues() map[string]*rdb.Partitions {
+	r.partsMu.Lock()
+	defer r.partsMu.Unlock()
+	return r.divided
+}
+
 func (r *Receiver) configuredQueues() map[string]int {
 	r.partsMu.Lock()
 	defer r.partsMu.Unlock()
@@ -317,7 +324,7 @@ func (r *Receiver) SetQueues(queues map[string]int, configs map[string]QueueConf
 		r.base.broker.Archives.Store(&archives)
 		queues = validQueues(queues)
 		r.partsMu.Lock()
-		r.queues = queues
+		r.queues, r.divided = queues, parts
 		r.partsMu.Unlock()
 		r.base.limits = limits
 		r.pool.SetQueues(queues, limits, parts)

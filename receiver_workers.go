@@ -183,7 +183,7 @@ func (r *Receiver) describePollers() []loops.Server {
 		held[name] = append(held[name], w)
 	}
 	var all []loops.Server
-	weights := r.configuredQueues()
+	weights, divided := r.configuredQueues(), r.partitionedQueues()
 	r.pollers.each(held, func(name string, one *poller, running []*wire.WorkerInfo) {
 		info := r.base.info()
 		info.StartTime = one.started
@@ -205,6 +205,7 @@ func (r *Receiver) describePollers() []loops.Server {
 			}
 		}
 		info.Concurrency = max(len(running)+one.waiting, one.n)
+		p.Parts = r.base.publishedPartitions(info.Queues, divided)
 		all = append(all, p)
 	})
 	return all

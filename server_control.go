@@ -106,6 +106,7 @@ func (srv *Server) presence(pool *worker.Pool) runner.Loop {
 			info, control := srv.describe()
 			return []loops.Server{{
 				Process: srv.process, Info: info, Patterns: srv.patterns(), Control: control, Running: srv.workerInfos(pool.Running()),
+				Parts: srv.publishedPartitions(srv.cfg.Queues, srv.parts),
 			}}
 		},
 	}

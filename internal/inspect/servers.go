@@ -23,6 +23,8 @@ type Server struct {
 	Poller   wire.Poller // the zero value for a server
 	Patterns []string    // of the types that it handles; nil: unknown
 
+	Partitions wire.ServerPartitions // of its queues that have them
+
 	Key     string              // of its ServerInfo
 	Control *wire.ServerControl // nil if it knows no commands
 }
@@ -67,14 +69,14 @@ func (b *Inspector) Server(ctx context.Context, id string) (Server, bool, error)
 // servers reads the servers under the keys.
 func (b *Inspector) servers(ctx context.Context, keys []string) (servers []Server, err error) {
 	read := func(pipe redis.Pipeliner, key string) *redis.SliceCmd {
-		return pipe.MGet(ctx, key, wire.ServerPoller(key), wire.ServerPatterns(key), wire.ServerControlKey(key))
+		return pipe.MGet(ctx, key, wire.ServerPoller(key), wire.ServerPatterns(key), wire.ServerControlKey(key), wire.ServerPartitionsKey(key))
 	}
 	for n, cmd := range pipelined(ctx, b.Client(), maxServers, keys, read) {
 		values, err := cmd.Result()
 		if script.IgnoreRefused(err) != nil {
 			return nil, fmt.Errorf("inspect: listing servers: %w", err)
 		}
-		if err != nil || len(values) != 4 {
+		if err != nil || len(values) != 5 {
 			continue
 		}
 		encoded, ok := values[0].(string)
@@ -91,6 +93,9 @@ func (b *Inspector) servers(ctx context.Context, keys []string) (servers []Serve
 			}
 			if text, ok := values[3].(string); ok {
 				server.Control, _ = wire.DecodeServerControl(text)
+			}
+			if text, ok := values[4].(string); ok {
+				server.Partitions, _ = wire.DecodeServerPartitions(text)
 			}
 			servers = append(servers, server)
 		}

@@ -27,6 +27,7 @@ type Server struct {
 	Poller  *wire.Poller // nil unless it is a caller with a name
 
 	Patterns []byte // of the types that it handles, encoded; nil: unknown
+	Parts    []byte // encoded ServerPartitions; nil: no queue has partitions
 	Control  []byte // encoded ServerControl; nil: it knows no commands
 
 	Running []*wire.WorkerInfo
@@ -119,7 +120,7 @@ func (s *Server) changes(known tasks) (p *rdb.Presence, now tasks, err error) {
 		return nil, nil, err
 	}
 	p = &rdb.Presence{
-		Process: s.Process, Info: encoded, Poller: s.Poller, Patterns: s.Patterns, Control: s.Control,
+		Process: s.Process, Info: encoded, Poller: s.Poller, Patterns: s.Patterns, Parts: s.Parts, Control: s.Control,
 		Busy: len(s.Running) > 0, Known: len(known) > 0, Replace: known == nil,
 		Started: make(map[string][]byte),
 	}

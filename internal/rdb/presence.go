@@ -23,6 +23,7 @@ type Presence struct {
 	Poller  *wire.Poller // the worker that the ServerInfo describes; nil for a server
 
 	Patterns []byte // of the types that it handles, encoded; nil: unknown
+	Parts    []byte // encoded ServerPartitions; nil: no queue has partitions
 	Control  []byte // encoded ServerControl; nil: it knows no commands
 
 	Started map[string][]byte // task ID or wire.WorkerField → encoded WorkerInfo, since the last heartbeat
@@ -71,6 +72,9 @@ func (b *Broker) publishPresence(ctx context.Context, pipe redis.Pipeliner, p *P
 	if p.Patterns != nil {
 		pipe.Set(ctx, wire.ServerPatterns(server), p.Patterns, presenceTTL)
 	}
+	if p.Parts != nil {
+		pipe.Set(ctx, wire.ServerPartitionsKey(server), p.Parts, presenceTTL)
+	}
 	if p.Control != nil {
 		pipe.Set(ctx, wire.ServerControlKey(server), p.Control, presenceTTL)
 	}
@@ -115,7 +119,8 @@ func (b *Broker) Withdraw(ctx context.Context, processes ...wire.Process) error 
 				server, workers := ns.Server(p), ns.ServerWorkers(p)
 				pipe.ZRem(ctx, ns.Servers(), server)
 				pipe.ZRem(ctx, ns.Workers(), workers)
-				pipe.Del(ctx, server, wire.ServerPoller(server), wire.ServerPatterns(server), wire.ServerControlKey(server), wire.ServerCommands(server))
+				pipe.Del(ctx, server, wire.ServerPoller(server), wire.ServerPatterns(server), wire.ServerPartitionsKey(server),
+					wire.ServerControlKey(server), wire.ServerCommands(server))
 				pipe.Del(ctx, workers)
 			}
 			return nil

@@ -49,6 +49,10 @@ func ServerPoller(server string) string { return server + ":poller" }
 // An extension; it has a TTL.
 func ServerPatterns(server string) string { return server + ":patterns" }
 
+// ServerPartitionsKey is the key of a STRING in the slot of a key of Server: its ServerPartitions.
+// It does not exist if no queue of the server has partitions. An extension; it has a TTL.
+func ServerPartitionsKey(server string) string { return server + ":partitions" }
+
 // ServerControlKey is the key of a STRING in the slot of a key of Server: its ServerControl. It
 // does not exist for processes that know no commands. An extension; it has a TTL.
 func ServerControlKey(server string) string { return server + ":control" }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -113,4 +114,31 @@ func ParsePartitionLimits(text string) (l PartitionLimits, sets int) {
 		}
 	}
 	return l, sets
+}
+
+// ServerPartitions is what a server publishes about the partitions of its queues, by queue.
+type ServerPartitions map[string]QueuePartitions
+
+// QueuePartitions is how a server partitions a queue.
+type QueuePartitions struct {
+	Limits  string `json:"limits"` // of partitions without their own, see PartitionLimits
+	Ordered bool   `json:"ordered,omitempty"`
+	ByType  bool   `json:"by_type,omitempty"`
+}
+
+// Encode returns p in JSON.
+func (p ServerPartitions) Encode() ([]byte, error) {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("wire: encode ServerPartitions: %w", err)
+	}
+	return b, nil
+}
+
+// DecodeServerPartitions decodes ServerPartitions.
+func DecodeServerPartitions(text string) (p ServerPartitions, err error) {
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return nil, fmt.Errorf("wire: decode ServerPartitions: %w", err)
+	}
+	return p, nil
 }

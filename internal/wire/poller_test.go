@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -27,6 +28,27 @@ func TestServerPatternsKey(t *testing.T) {
 	server := wire.DefaultNamespace.Server(wire.Process{Host: "web-1", PID: 42, ID: "1b4e"})
 	if got := wire.ServerPatterns(server); got != "asynq:servers:{web-1:42:1b4e}:patterns" || slot(got) != slot(server) {
 		t.Errorf("the key is %s", got)
+	}
+}
+
+func TestServerPartitions(t *testing.T) {
+	t.Parallel()
+	server := wire.DefaultNamespace.Server(wire.Process{Host: "web-1", PID: 42, ID: "1b4e"})
+	if got := wire.ServerPartitionsKey(server); got != "asynq:servers:{web-1:42:1b4e}:partitions" || slot(got) != slot(server) {
+		t.Errorf("the key is %s", got)
+	}
+	want := wire.ServerPartitions{"hooks": {Limits: "weight=2", ByType: true}, "": {}}
+	text, err := want.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := wire.DecodeServerPartitions(string(text)); err != nil || !maps.Equal(got, want) {
+		t.Errorf("%s is decoded as %+v, %v", text, got, err)
+	}
+	for _, text := range []string{"", "[]", `{"q":1}`} {
+		if got, err := wire.DecodeServerPartitions(text); err == nil {
+			t.Errorf("%q is decoded as %+v", text, got)
+		}
 	}
 }
 
