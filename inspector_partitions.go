@@ -42,10 +42,10 @@ type PartitionInfo struct {
 	Timestamp time.Time         // time of this state by the clock of Redis
 }
 
-// SetPartition replaces the settings of a partition, which take effect within a second on all
-// servers with a PartitionConfig for the queue, also for waiting tasks. Running tasks continue if a
-// limit becomes smaller. Zero settings restore those of the queue. key is empty for the tasks
-// without a partition key; if the queue is partitioned by type, it is a type.
+// SetPartition replaces all settings of a partition, including Paused, which take effect within a
+// second on all servers with a PartitionConfig for the queue, also for waiting tasks. Running tasks
+// continue if a limit becomes smaller. Zero settings restore those of the queue. key is empty for
+// the tasks without a partition key; if the queue is partitioned by type, it is a type.
 //
 // The settings last until they are replaced or the queue is deleted. It returns an error if a field
 // is out of range or the key invalid, and ErrQueueNotFound (errors.Is) if the queue does not exist.
@@ -57,8 +57,40 @@ func (i *Inspector) SetPartition(ctx context.Context, queue, key string, s Parti
 	if err != nil {
 		return fmt.Errorf("asynq: partition %q: %w", key, err)
 	}
-	_, err = i.inspector.SetPartition(ctx, queue, key, text)
-	return brokerError(err)
+	return brokerError(i.inspector.SetPartition(ctx, queue, key, text))
+}
+
+// UpdatePartition changes some settings of a partition, and keeps what others change at the same
+// time: change gets the current settings, and is called again with the new ones if they have
+// changed before its result is stored. So a new limit does not undo a pause.
+//
+// If change returns an error, UpdatePartition returns it and changes nothing. See SetPartition for
+// the other errors and for the effect.
+func (i *Inspector) UpdatePartition(ctx context.Context, queue, key string, change func(*PartitionSettings) error) error {
+	if change == nil {
+		return errors.New("asynq: change must not be nil")
+	}
+	if err := i.partitionExists(ctx, queue, key); err != nil {
+		return err
+	}
+	for {
+		p, err := i.inspector.Partition(ctx, queue, key)
+		if err != nil {
+			return brokerError(err)
+		}
+		before := partitionSettings(p.Settings)
+		after := before
+		if err := change(&after); err != nil || after == before {
+			return err
+		}
+		text, err := after.encode()
+		if err != nil {
+			return fmt.Errorf("asynq: partition %q: %w", key, err)
+		}
+		if replaced, err := i.inspector.ReplacePartition(ctx, queue, key, p.Settings, text); err != nil || replaced {
+			return brokerError(err)
+		}
+	}
 }
 
 // encode validates the settings, and returns them as the scripts read them.
@@ -118,12 +150,10 @@ func (i *Inspector) ResumePartition(ctx context.Context, queue, key string) erro
 }
 
 func (i *Inspector) setPartitionPaused(ctx context.Context, queue, key string, paused bool) error {
-	info, err := i.GetPartitionInfo(ctx, queue, key)
-	if err != nil || info.Settings.Paused == paused {
-		return err
-	}
-	info.Settings.Paused = paused
-	return i.SetPartition(ctx, queue, key, info.Settings)
+	return i.UpdatePartition(ctx, queue, key, func(s *PartitionSettings) error {
+		s.Paused = paused
+		return nil
+	})
 }
 
 // GetPartitionInfo returns the state of a partition, whether it has tasks or not. See SetPartition
@@ -147,7 +177,7 @@ func newPartitionInfo(queue string, p *inspect.Partition) *PartitionInfo {
 	if !p.Oldest.IsZero() {
 		info.Latency = max(p.Now.Sub(p.Oldest), 0)
 	}
-	if info.IsBlocked {
+	if info.IsBlocked && !info.Settings.Paused {
 		info.CheckAt = p.CheckAt
 		if !p.CheckAt.IsZero() && p.CheckAt.Before(p.Now) {
 			info.CheckAt = p.Now // a change of the settings makes servers check them now
@@ -236,8 +266,13 @@ const maxPartitionTasks = 100_000
 
 // DeletePartitionTasks deletes the tasks of a partition that are pending, held, scheduled, in retry
 // or waiting in a group, with their locks, and cancels its active tasks, which are deleted when
-// their handlers return an error. It returns the number of deleted and canceled tasks, also with an
-// error. Tasks that are enqueued meanwhile may remain. It reads all waiting tasks of the queue.
+// their handlers return an error. It returns the number of deletions and cancellations, also with
+// an error. It reads all waiting tasks of the queue. If tasks of the partition start meanwhile, it
+// reads them again, up to 4 times, and repeats the cancellations for up to 750 ms.
+//
+// All tasks are deleted that wait when it is called and do not start before it returns. Those that
+// start meanwhile are canceled, too; one that fails before it is canceled may remain, in retry.
+// Tasks that are enqueued meanwhile may remain.
 //
 // It is for partitions by PartitionKey: for others, use DeleteTasks with TaskFilter.Type. It
 // returns an error if the key is empty; see SetPartition for the others.
@@ -245,17 +280,71 @@ func (i *Inspector) DeletePartitionTasks(ctx context.Context, queue, key string)
 	if key == "" {
 		return 0, errors.New("asynq: partition key must not be empty: use DeleteTasks for tasks without one")
 	}
-	total, err := i.cancelPartition(ctx, queue, key, func(id string) error { return i.CancelAndDelete(ctx, id) })
-	if err != nil {
+	canceled, total := make(map[string]int), 0 // canceled has the round in which a task was found
+	// cancelAll cancels active tasks, also again: a server that has just started one may have
+	// missed it. It reports whether some are new, and whether some have started since the first
+	// round.
+	cancelAll := func(round int) (isNew, late bool, err error) {
+		_, err = i.cancelPartition(ctx, queue, key, func(id string) error {
+			err := i.CancelAndDelete(ctx, id)
+			if _, known := canceled[id]; !known && err == nil {
+				canceled[id], isNew = round, true
+				total++
+			}
+			late = late || canceled[id] > 0
+			return err
+		})
+		return isNew, late, err
+	}
+	if _, _, err := cancelAll(0); err != nil {
 		return total, err
 	}
-	for _, state := range []TaskState{TaskStatePending, TaskStateScheduled, TaskStateRetry, TaskStateAggregating} {
+	wait := 50 * time.Millisecond
+	for round, again := 1, true; ; round++ {
+		if again {
+			n, err := i.deleteWaiting(ctx, queue, key)
+			if total += n; err != nil {
+				return total, err
+			}
+		}
+		var late bool
+		var err error
+		if again, late, err = cancelAll(round); err != nil || !late || round == maxPartitionRounds {
+			return total, err
+		}
+		select {
+		case <-ctx.Done():
+			return total, ctx.Err()
+		case <-time.After(wait):
+			wait *= 2
+		}
+	}
+}
+
+// maxPartitionRounds is how often DeletePartitionTasks reads the waiting tasks of a queue, at most.
+const maxPartitionRounds = 5
+
+// deleteWaiting deletes the waiting tasks of a partition, and returns their number. It reads the
+// states in the order in which tasks pass through them until they start, held ones last, so that it
+// finds each task in one of them.
+func (i *Inspector) deleteWaiting(ctx context.Context, queue, key string) (total int, err error) {
+	for _, state := range []TaskState{TaskStateScheduled, TaskStateRetry, TaskStateAggregating, TaskStatePending} {
 		n, err := i.DeleteTasks(ctx, queue, state, TaskFilter{PartitionKey: key})
 		if total += n; err != nil {
 			return total, err
 		}
 	}
-	return total, nil
+	done := &inspect.Changed{}
+	change := inspect.Change{Verb: inspect.Delete, Queue: queue, From: wire.StateScheduled, Done: done}
+	for last := ""; ; {
+		var ids []string
+		if ids, last, err = i.inspector.HeldTaskIDs(ctx, queue, key, last, matchingPage); err == nil && len(ids) > 0 {
+			_, err = i.inspector.Change(ctx, change, ids)
+		}
+		if err != nil || last == "" {
+			return total + done.Tasks(), brokerError(err)
+		}
+	}
 }
 
 // partitionExists returns an error if ctx is nil, the key is invalid, or the queue does not exist.

@@ -2,9 +2,15 @@ package asynq_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/testenv"
@@ -85,6 +91,27 @@ func TestInspectorPartitions(t *testing.T) {
 	})
 }
 
+// A partition that is paused while no server runs is not checked again.
+func TestPausedPartitionIsNotChecked(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		ctx, i := context.Background(), env.Inspector()
+		for _, id := range []string{"runs", "waits"} {
+			env.Enqueue("x", asynq.TaskID(id), asynq.PartitionKey("a"))
+		}
+		rate := asynq.RateLimit{Events: 1, Per: 24 * time.Hour}
+		srv := env.Serve(withPartitions(1, asynq.PartitionConfig{Rate: rate}), func(context.Context, *asynq.Task) error { return nil })
+		env.Eventually(func() bool {
+			p, err := i.GetPartitionInfo(ctx, "default", "a")
+			return err == nil && p.Held == 1 && p.Active == 0 && p.IsBlocked && !p.CheckAt.IsZero()
+		}, "the rate does not hold the second task: %s", partitionsOf(env))
+		srv.Shutdown()
+		env.NoError(i.PausePartition(ctx, "default", "a"))
+		if p, err := i.GetPartitionInfo(ctx, "default", "a"); err != nil || !p.IsBlocked || !p.CheckAt.IsZero() {
+			env.T.Errorf("%+v, %v; want it to be blocked, and not checked", p, err)
+		}
+	})
+}
+
 // Changes of held tasks by the Inspector leave no place behind; the invariant check sees it.
 func TestChangesOfHeldTasks(t *testing.T) {
 	testenv.Each(t, func(env *testenv.Env) {
@@ -122,5 +149,167 @@ func TestChangesOfHeldTasks(t *testing.T) {
 				env.T.Errorf("task %s is %q, want %q", id, got, want)
 			}
 		}
+	})
+}
+
+// Servers and workers publish how they partition their queues.
+func TestServersPublishPartitions(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		want := map[string]asynq.PartitionConfig{
+			"default": {Concurrency: 3, Rate: asynq.RateLimit{Events: 10, Per: time.Minute, Burst: 2}, Weight: 2.5},
+			"low":     {Concurrency: 1, Ordered: true, ByType: true, Weight: 1},
+		}
+		configs := map[string]asynq.QueueConfig{"plain": {}}
+		for queue, p := range want {
+			configs[queue] = asynq.QueueConfig{Partitions: &p}
+		}
+		unset := *configs["low"].Partitions
+		unset.Weight, unset.Concurrency = 0, 0
+		configs["low"], configs["other"] = asynq.QueueConfig{Partitions: &unset}, asynq.QueueConfig{Partitions: &unset}
+		queues := map[string]int{"default": 1, "low": 1, "plain": 1}
+		server := env.Serve(asynq.Config{Queues: queues, QueueConfigs: configs}, func(context.Context, *asynq.Task) error { return nil })
+		published := func(worker string) (found bool) {
+			servers, err := env.Inspector().Servers()
+			env.NoError(err)
+			for _, s := range servers {
+				found = found || s.Worker == worker && maps.Equal(s.Partitions, want)
+			}
+			return found
+		}
+		env.Eventually(func() bool { return published("") }, "the partitions of the server")
+		server.Shutdown()
+		for key := range env.Snapshot(env.T) {
+			if strings.HasPrefix(key, "asynq:servers:{") {
+				env.T.Errorf("after the shutdown, %s is left", key)
+			}
+		}
+
+		receiver := env.Receiver(asynq.ReceiverConfig{Queues: queues})
+		env.NoError(receiver.SetQueues(queues, configs))
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = receiver.ReceiveAs(ctx, "w", 1, "default", "low", "plain") // it ends with ctx
+		}()
+		env.Eventually(func() bool { return published("w") }, "the partitions of the worker")
+		cancel()
+		<-done
+	})
+}
+
+// A change of some settings keeps what others change between its read and its write.
+func TestUpdatePartition(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		ctx, i := context.Background(), env.Inspector()
+		env.Enqueue("x")
+		var seen []asynq.PartitionSettings
+		env.NoError(i.UpdatePartition(ctx, "default", "a", func(s *asynq.PartitionSettings) error {
+			seen = append(seen, *s)
+			switch s.Concurrency = 5; len(seen) {
+			case 1:
+				env.NoError(i.PausePartition(ctx, "default", "a"))
+			case 2:
+				env.NoError(i.SetPartition(ctx, "default", "a", asynq.PartitionSettings{Weight: 2, Paused: true}))
+			}
+			return nil
+		}))
+		if want := []asynq.PartitionSettings{{}, {Paused: true}, {Weight: 2, Paused: true}}; !slices.Equal(seen, want) {
+			env.T.Errorf("it was called with %+v, want %+v", seen, want)
+		}
+		settings := func() asynq.PartitionSettings {
+			p, err := i.GetPartitionInfo(ctx, "default", "a")
+			env.NoError(err)
+			return p.Settings
+		}
+		want := asynq.PartitionSettings{Concurrency: 5, Weight: 2, Paused: true}
+		if got := settings(); got != want {
+			env.T.Errorf("the settings are %+v, want %+v", got, want)
+		}
+		refused := errors.New("refused")
+		err := i.UpdatePartition(ctx, "default", "a", func(s *asynq.PartitionSettings) error {
+			s.Weight = 7
+			return refused
+		})
+		if got := settings(); !errors.Is(err, refused) || got != want {
+			env.T.Errorf("after an error (%v): %+v", err, got)
+		}
+	})
+}
+
+// tripHook calls on with the number of each round trip, after its reply.
+type tripHook struct {
+	scriptHook
+}
+
+func (h *tripHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		h.on(int(h.calls.Add(1)))
+		return err
+	}
+}
+
+func (h *tripHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		h.on(int(h.calls.Add(1)))
+		return err
+	}
+}
+
+// DeletePartitionTasks deletes tasks of a partition that start or change their state meanwhile.
+func TestDeletePartitionTasksMeanwhile(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		ctx, i := context.Background(), env.Inspector()
+		cfg := withPartitions(10, asynq.PartitionConfig{Concurrency: 1})
+		cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return time.Hour }
+		env.Serve(cfg, func(ctx context.Context, task *asynq.Task) error {
+			if task.Type() == "fails" {
+				return errors.New("it fails")
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		env.AwaitSubscriber()
+		// each calls DeletePartitionTasks with a change after each of its round trips.
+		each := func(what string, prepare func(key string), change func(key string)) {
+			for n, last := 1, false; !last; n++ {
+				key := fmt.Sprint(what, n)
+				prepare(key)
+				h := &tripHook{scriptHook{on: func(trip int) {
+					if trip == n {
+						change(key)
+					}
+				}}}
+				client := redis.NewClient(&redis.Options{Addr: env.Addr, DB: env.DB})
+				client.AddHook(h)
+				_, err := asynq.NewInspectorFromRedisClient(client).DeletePartitionTasks(ctx, "default", key)
+				env.NoError(errors.Join(err, client.Close()))
+				env.Eventually(func() bool { return env.State(key+"-0")+env.State(key+"-1")+env.State(key+"-2") == "" },
+					"tasks to be deleted after %s at round trip %d; they are %q, %q, %q", what, n, env.State(key+"-0"), env.State(key+"-1"), env.State(key+"-2"))
+				last = int(h.calls.Load()) < n
+			}
+		}
+		each("a start", func(key string) {
+			for n := range 3 {
+				env.Enqueue("waits", asynq.TaskID(fmt.Sprint(key, "-", n)), asynq.PartitionKey(key))
+			}
+			env.AwaitState(key+"-0", "active")
+			env.AwaitState(key+"-2", "scheduled")
+		}, func(key string) {
+			env.NoError(i.CancelAndDelete(ctx, key+"-0"))
+			env.Eventually(func() bool { return env.State(key+"-1") != "scheduled" }, "the second task to start")
+		})
+		each("RunTask", func(key string) {
+			env.Enqueue("fails", asynq.TaskID(key+"-0"), asynq.PartitionKey(key))
+			env.AwaitState(key+"-0", "retry")
+			env.NoError(i.PausePartition(ctx, "default", key))
+		}, func(key string) {
+			if err := i.RunTask("default", key+"-0"); !errors.Is(err, asynq.ErrTaskNotFound) {
+				env.NoError(err)
+				env.AwaitState(key+"-0", "scheduled") // it is held
+			}
+		})
 	})
 }

@@ -128,6 +128,7 @@ func inspectorCalls(i *asynq.Inspector, ctx context.Context) map[string]func() e
 			return testenv.ErrorOf(i.ListTasks(ctx, q, asynq.TaskStatePending, asynq.ListTasksOptions{}))
 		},
 		"SetPartition":               func() error { return i.SetPartition(ctx, q, id, asynq.PartitionSettings{Weight: 2}) },
+		"UpdatePartition":            func() error { return updateWeight(i, ctx, q, id) },
 		"PausePartition":             func() error { return i.PausePartition(ctx, q, id) },
 		"ResumePartition":            func() error { return i.ResumePartition(ctx, q, id) },
 		"TaskSteps":                  func() error { return testenv.ErrorOf(i.TaskSteps(ctx, q, id)) },
@@ -275,6 +276,13 @@ func (h *scriptHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (h *scriptHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
+}
+
+func updateWeight(i *asynq.Inspector, ctx context.Context, queue, key string) error { //nolint:revive // As WithContext takes them.
+	return i.UpdatePartition(ctx, queue, key, func(s *asynq.PartitionSettings) error {
+		s.Weight = 2
+		return nil
+	})
 }
 
 // changeCalls returns the calls that change many tasks and return their number.

@@ -49,6 +49,21 @@ var hostilePartitions = map[string]func(h *hostile){
 			h.check(err == nil && info.Settings == s, "settings %+v became %+v (%v)", s, info, err)
 		}
 	},
+	"Inspector.UpdatePartition": func(h *hostile) {
+		h.wantErr(h.inspect.UpdatePartition(context.Background(), "default", "k", nil), nil, "change must not be nil")
+		for _, weight := range []float64{2, 0} {
+			hostilePartition(h, func(ctx context.Context, queue, key string) error {
+				return h.inspect.UpdatePartition(ctx, queue, key, func(s *asynq.PartitionSettings) error {
+					s.Weight = weight
+					return nil
+				})
+			})
+		}
+		h.wantErr(h.inspect.UpdatePartition(context.Background(), "default", "k", func(s *asynq.PartitionSettings) error {
+			s.Weight = math.NaN()
+			return nil
+		}), nil, `partition "k": `)
+	},
 	"Inspector.PausePartition": func(h *hostile) {
 		hostilePartition(h, func(ctx context.Context, queue, key string) error {
 			return cmp.Or(h.inspect.PausePartition(ctx, queue, key), h.inspect.ResumePartition(ctx, queue, key))

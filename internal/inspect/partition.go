@@ -67,15 +67,25 @@ func (b *Inspector) readPartitions(ctx context.Context, c *script.Call) (all []*
 	return all, r.Err()
 }
 
-// SetPartition replaces the settings of a partition; "" removes them. It reports whether it had
-// any.
-func (b *Inspector) SetPartition(ctx context.Context, queue, key, settings string) (had bool, err error) {
+// SetPartition replaces the settings of a partition; "" removes them.
+func (b *Inspector) SetPartition(ctx context.Context, queue, key, settings string) error {
+	_, err := b.setPartition(ctx, queue, key, settings, 0, "")
+	return err
+}
+
+// ReplacePartition replaces the settings of a partition if they are still those that the caller has
+// read. It reports whether they were.
+func (b *Inspector) ReplacePartition(ctx context.Context, queue, key, read, settings string) (bool, error) {
+	return b.setPartition(ctx, queue, key, settings, 1, read)
+}
+
+func (b *Inspector) setPartition(ctx context.Context, queue, key, settings string, compare int, read string) (bool, error) {
 	q := b.Queue(queue)
-	c := script.NewCall(setPartitionScript, 3+2).
-		Key(q.Keys.PartitionSettings(), q.Keys.BlockedPartitions(), q.Marker).Arg(key, settings)
+	c := script.NewCall(setPartitionScript, 3+4).
+		Key(q.Keys.PartitionSettings(), q.Keys.BlockedPartitions(), q.Marker).Arg(key, settings, compare, read)
 	b.Run(ctx, c)
-	n, err := c.Int()
-	return n > 0, err
+	code, err := c.Int()
+	return err == nil && script.Code(code) == script.CodeOK, err
 }
 
 // PartitionSettings returns the settings of the partitions of a queue that have their own.
@@ -98,30 +108,33 @@ func (b *Inspector) PartitionSettings(ctx context.Context, queue string) (map[st
 // maxHashPage is the approximate number of fields that one call reads.
 const maxHashPage = 1000
 
-// HeldTaskIDs returns IDs of the first held tasks of a partition, at most n.
-func (b *Inspector) HeldTaskIDs(ctx context.Context, queue, key string, n int) ([]string, error) {
-	return b.members(ctx, b.Keys(queue).HeldTasks(), key, 17, n)
+// HeldTaskIDs returns IDs of held tasks of a partition in order, at most n, and the place of the
+// last one. It begins behind a place, or with the first task if the place is "".
+func (b *Inspector) HeldTaskIDs(ctx context.Context, queue, key, after string, n int) (ids []string, last string, err error) {
+	return b.members(ctx, b.Keys(queue).HeldTasks(), key, after, 17, n)
 }
 
 // RunningTaskIDs returns IDs of active tasks of a partition, at most n.
 func (b *Inspector) RunningTaskIDs(ctx context.Context, queue, key string, n int) ([]string, error) {
-	return b.members(ctx, b.Keys(queue).RunningTasks(), key, 1, n)
+	ids, _, err := b.members(ctx, b.Keys(queue).RunningTasks(), key, "", 1, n)
+	return ids, err
 }
 
 // members returns the ends of the members of a partition, from the given number of bytes behind its
-// key on.
-func (b *Inspector) members(ctx context.Context, set, key string, behind, n int) ([]string, error) {
-	members, err := b.Client().ZRangeByLex(ctx, set, &redis.ZRangeBy{
-		Min: "[" + key + "\x00", Max: "(" + key + "\x01", Count: int64(n),
-	}).Result()
-	if err != nil {
-		return nil, fmt.Errorf("inspect: reading tasks of a partition: %w", err)
+// key on, and the last member. It begins behind a member, unless that is "".
+func (b *Inspector) members(ctx context.Context, set, key, after string, behind, n int) (ids []string, last string, err error) {
+	from := "[" + key + "\x00"
+	if after != "" {
+		from = "(" + after
 	}
-	ids := make([]string, 0, len(members))
+	members, err := b.Client().ZRangeByLex(ctx, set, &redis.ZRangeBy{Min: from, Max: "(" + key + "\x01", Count: int64(n)}).Result()
+	if err != nil {
+		return nil, "", fmt.Errorf("inspect: reading tasks of a partition: %w", err)
+	}
 	for _, m := range members {
-		if at := len(key) + behind; len(m) >= at {
-			ids = append(ids, m[at:])
+		if last = m; len(m) >= len(key)+behind {
+			ids = append(ids, m[len(key)+behind:])
 		}
 	}
-	return ids, nil
+	return ids, last, nil
 }

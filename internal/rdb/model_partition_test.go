@@ -204,7 +204,7 @@ func (m *partitionMachine) setPaused(rt *rapid.T, key string, paused bool) {
 	if m.paused[key] = paused; paused {
 		settings = "paused=1"
 	}
-	if _, err := inspect.New(m.r.Broker()).SetPartition(context.Background(), "q", key, settings); err != nil {
+	if err := inspect.New(m.r.Broker()).SetPartition(context.Background(), "q", key, settings); err != nil {
 		rt.Fatal(err)
 	}
 }

@@ -162,8 +162,13 @@ func callEverything(t *testing.T, r *redistest.Redis, b *rdb.Broker) {
 func callPartitions(t *testing.T, b *rdb.Broker) {
 	t.Helper()
 	ctx, in := context.Background(), inspect.New(b)
-	if _, err := in.SetPartition(ctx, "q", "k", "weight=2"); err != nil {
+	if err := in.SetPartition(ctx, "q", "k", "weight=2"); err != nil {
 		t.Error(err)
+	}
+	for _, read := range []string{"weight=3", "weight=2"} {
+		if ok, err := in.ReplacePartition(ctx, "q", "k", read, "weight=4"); err != nil || ok != (read == "weight=2") {
+			t.Errorf("replacing %q: %v, %v", read, ok, err)
+		}
 	}
 	f := &rdb.Fetch{
 		Queue: "q", Token: "partitions", Partitions: &rdb.Partitions{Limits: "concurrency=1"}, Sweep: true,

@@ -172,12 +172,11 @@ func (c *call) setPartition() (any, error) {
 		return nil, err
 	}
 	return c.changePartition(func(ctx context.Context, i *asynq.Inspector) error {
-		now, err := i.GetPartitionInfo(ctx, c.queue(), c.key())
-		if err != nil {
-			return err
-		}
-		settings.Paused = now.Settings.Paused
-		return i.SetPartition(ctx, c.queue(), c.key(), settings)
+		return i.UpdatePartition(ctx, c.queue(), c.key(), func(s *asynq.PartitionSettings) error {
+			settings.Paused = s.Paused
+			*s = settings
+			return nil
+		})
 	})
 }
 

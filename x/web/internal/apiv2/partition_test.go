@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/proctest"
@@ -117,4 +121,24 @@ func TestPartitions(t *testing.T) {
 	s.want(404, "GET", "/queues/none/partitions", "")
 	s.want(404, "PUT", "/queues/none/partition?key=a", `{}`)
 	s.want(404, "DELETE", "/queues/none/partition/tasks?key=a", "")
+}
+
+// A pause that comes while limits are saved remains.
+func TestPauseDuringSave(t *testing.T) {
+	s := newSite(t, nil)
+	s.enqueue("hook", "", asynq.Queue("hooks"))
+	var paused atomic.Bool
+	s.redis.Server().SetPreHook(func(_ *server.Peer, name string, args ...string) bool {
+		if strings.EqualFold(name, "evalsha") && len(args) > 2 && args[2] == "asynq:{hooks}:partitions:settings" && paused.CompareAndSwap(false, true) {
+			if err := s.inspector.PausePartition(context.Background(), "hooks", "a"); err != nil {
+				t.Error(err)
+			}
+		}
+		return false
+	})
+	s.want(200, "PUT", "/queues/hooks/partition?key=a", `{"concurrency":3}`)
+	p, err := s.inspector.GetPartitionInfo(context.Background(), "hooks", "a")
+	if err != nil || p.Settings != (asynq.PartitionSettings{Concurrency: 3, Paused: true}) {
+		t.Errorf("%+v, %v", p, err)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/x/cmd/asynq/internal/out"
@@ -323,14 +324,27 @@ Settings without a flag remain. An empty KEY means the tasks without a key.`
 }
 
 func (a *app) setPartition(cmd *cobra.Command, i *asynq.Inspector, queue, key string) error {
-	f := cmd.Flags()
-	var s asynq.PartitionSettings
-	if reset, _ := f.GetBool("reset"); !reset {
-		p, err := i.GetPartitionInfo(cmd.Context(), queue, key)
-		if err != nil {
-			return err
-		}
-		s = p.Settings
+	var set asynq.PartitionSettings
+	err := i.UpdatePartition(cmd.Context(), queue, key, func(s *asynq.PartitionSettings) error {
+		err := changedPartition(cmd.Flags(), s)
+		set = *s
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if set == (asynq.PartitionSettings{}) {
+		a.printErrf("partition %q of queue %q has the settings of the queue", key, queue)
+		return nil
+	}
+	a.printErrf("partition %q of queue %q: %s", key, queue, newPartitionRow(&asynq.PartitionInfo{Settings: set}).limits())
+	return nil
+}
+
+// changedPartition changes settings by the flags of asynq partition set.
+func changedPartition(f *pflag.FlagSet, s *asynq.PartitionSettings) error {
+	if reset, _ := f.GetBool("reset"); reset {
+		*s = asynq.PartitionSettings{}
 	}
 	if f.Changed("concurrency") {
 		s.Concurrency, _ = f.GetInt("concurrency")
@@ -358,15 +372,6 @@ func (a *app) setPartition(cmd *cobra.Command, i *asynq.Inspector, queue, key st
 			return usage("--weight must be a number")
 		}
 	}
-	if err := i.SetPartition(cmd.Context(), queue, key, s); err != nil {
-		return err
-	}
-	row := newPartitionRow(&asynq.PartitionInfo{Settings: s})
-	if s == (asynq.PartitionSettings{}) {
-		a.printErrf("partition %q of queue %q has the settings of the queue", key, queue)
-		return nil
-	}
-	a.printErrf("partition %q of queue %q: %s", key, queue, row.limits())
 	return nil
 }
 
@@ -394,7 +399,14 @@ func rateText(r asynq.RateLimit) string {
 	case r.Events == 0:
 		return ""
 	}
-	return strconv.Itoa(r.Events) + "/" + r.Per.String()
+	per := r.Per.String() // 1m is 1m0s, and 1h is 1h0m0s
+	if strings.HasSuffix(per, "m0s") {
+		per = strings.TrimSuffix(per, "0s")
+	}
+	if strings.HasSuffix(per, "h0m") {
+		per = strings.TrimSuffix(per, "0m")
+	}
+	return strconv.Itoa(r.Events) + "/" + per
 }
 
 func newPartitionCancel(a *app) *cobra.Command {

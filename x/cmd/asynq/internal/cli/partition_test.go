@@ -3,8 +3,12 @@ package cli
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/asynq-go/asynq"
 )
@@ -54,9 +58,13 @@ func TestPartition(t *testing.T) {
 	expect("", `"none"`, ExitNotFound, "partition", "ls", "-q", "none")
 
 	set := []string{"partition", "set", "-q", "hooks", "a"}
-	expect("", "concurrency 5, rate 100/1m0s burst 20", ExitDone, append(set, "--concurrency", "5", "--rate", "100/1m", "--burst", "20")...)
+	expect("", "concurrency 5, rate 100/1m burst 20", ExitDone, append(set, "--concurrency", "5", "--rate", "100/1m", "--burst", "20")...)
 	expect("", "weight 2.5", ExitDone, append(set, "--weight", "2.5", "--concurrency", "-1")...)
-	expect("a 2 0 true -1 100/1m0s 20 2.5\n", "", ExitDone, "partition", "inspect", "-q", "hooks", "a", row)
+	expect("a 2 0 true -1 100/1m 20 2.5\n", "", ExitDone, "partition", "inspect", "-q", "hooks", "a", row)
+	for _, rate := range []string{"100/1s", "5/10m", "5/1h", "5/10h", "5/1h30m", "5/1m30s", "5/20h10m", "5/100ms"} {
+		expect("", "rate "+rate+", weight", ExitDone, append(set, "--rate", rate, "--burst", "0")...)
+	}
+	expect("", "rate 100/1m burst 20", ExitDone, append(set, "--rate", "100/1m", "--burst", "20")...)
 	expect("", "--rate \"x\"", ExitUsage, append(set, "--rate", "x")...)
 	expect("", "requires a rate", ExitUsage, "partition", "set", "-q", "hooks", "b", "--burst", "2")
 	expect("", "at most 1,000", ExitFailed, append(set, "--concurrency", "1001")...)
@@ -73,6 +81,15 @@ func TestPartition(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if r := w.run("task", "ls", "-q", "hooks", "-s", "scheduled"); strings.Count(r.out, " held") != 3 {
+		t.Errorf("%+v", r)
+	}
+	for _, command := range [][]string{{"queue", "ls"}, {"stats"}, {"stats", "-o=wide"}} {
+		if r := w.run(command...); !strings.Contains(r.out, "HELD") {
+			t.Errorf("%q does not show held tasks: %+v", command, r)
+		}
+	}
+	expect("3 3\n", "", ExitDone, "stats", "-o=template={{.tasks.held}} {{.tasks.total}}")
+	if r := w.run("task", "ls", "-q", "hooks"); !strings.Contains(r.out, "keyed  held ") || strings.Contains(r.out, "scheduled") {
 		t.Errorf("%+v", r)
 	}
 	if r := w.run("task", "enqueue", "-q", "other", "-t", "x", "--id", "x", "--partition-key", "c"); r.code != ExitDone {
@@ -98,4 +115,31 @@ func TestPartition(t *testing.T) {
 	expect("", "has the settings of the queue", ExitDone, append(set, "--reset")...)
 	expect("a 0 0 false 0  0 0\n", "", ExitDone, "partition", "inspect", "-q", "hooks", "a", row)
 	expect("", "resumed", ExitDone, "partition", "resume", "-q", "hooks", "b")
+}
+
+// A pause that comes while limits are saved remains.
+func TestPauseDuringSave(t *testing.T) {
+	w, fake := newWorld(t), miniredis.RunT(t)
+	opt := asynq.RedisClientOpt{Addr: fake.Addr()}
+	client, inspector := asynq.NewClient(opt), asynq.NewInspector(opt)
+	t.Cleanup(func() { _, _ = client.Close(), inspector.Close() })
+	if _, err := client.Enqueue(asynq.NewTask("hook", nil), asynq.Queue("hooks")); err != nil {
+		t.Fatal(err)
+	}
+	var paused atomic.Bool
+	fake.Server().SetPreHook(func(_ *server.Peer, name string, args ...string) bool {
+		if strings.EqualFold(name, "evalsha") && len(args) > 2 && args[2] == "asynq:{hooks}:partitions:settings" && paused.CompareAndSwap(false, true) {
+			if err := inspector.PausePartition(context.Background(), "hooks", "a"); err != nil {
+				t.Error(err)
+			}
+		}
+		return false
+	})
+	if r := w.raw(t.Context(), "--uri", fake.Addr(), "partition", "set", "-q", "hooks", "a", "--concurrency", "3"); r.code != ExitDone {
+		t.Error(r)
+	}
+	p, err := inspector.GetPartitionInfo(context.Background(), "hooks", "a")
+	if err != nil || p.Settings != (asynq.PartitionSettings{Concurrency: 3, Paused: true}) {
+		t.Errorf("%+v, %v", p, err)
+	}
 }
