@@ -28,12 +28,13 @@ type partitionsBody struct {
 	Pages         pager
 	Held, Active  int // of all partitions that match the filter
 	Cut           bool
+	NoShares      bool // the weight of some is not known
 }
 
 // partitionRow is a partition in a table.
 type partitionRow struct {
 	*asynq.PartitionInfo
-	Share float64 // of the queue, while all listed partitions have tasks
+	Share float64 // of the queue, while all listed partitions have tasks; 0: unknown
 }
 
 // Name returns the key of the partition, or a text for the tasks without one.
@@ -80,24 +81,43 @@ func (r partitionRow) Limits() string {
 	return strings.Join(parts, ", ")
 }
 
+// queueOf returns the name of the queue of a page. A blank one names no queue.
+func queueOf(r *http.Request) (string, error) {
+	name := r.URL.Query().Get("queue")
+	if strings.TrimSpace(name) == "" {
+		return "", notFound("There is no queue %q. A queue is created by its first task.", name)
+	}
+	return name, nil
+}
+
 // partitions is the page with the partitions of a queue that have tasks.
 func (u *UI) partitions(r *http.Request) (*view, error) {
-	body := partitionsBody{Queue: r.URL.Query().Get("queue"), Filter: r.URL.Query().Get("key")}
+	queue, err := queueOf(r)
+	if err != nil {
+		return nil, err
+	}
+	body := partitionsBody{Queue: queue, Filter: r.URL.Query().Get("key")}
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
-	weights := 0.0
+	weight, known := partitionWeight(u.Poller.Latest().Servers, body.Queue)
+	weights, own, all := 0.0, 0, 0 // own is the number of partitions with a weight of their own
 	for p, err := range survey.AtMost(mostPartitions, &body.Cut, u.Inspector.Partitions(ctx, body.Queue)) {
 		if err != nil {
 			return nil, err
 		}
-		weights += cmp.Or(p.Settings.Weight, 1)
+		weights += cmp.Or(p.Settings.Weight, weight)
+		if all++; p.Settings.Weight != 0 {
+			own++
+		}
 		if strings.Contains(strings.ToLower(partitionName(p.Key)), strings.ToLower(body.Filter)) {
 			body.Rows = append(body.Rows, partitionRow{PartitionInfo: p})
 			body.Held, body.Active = body.Held+p.Held, body.Active+p.Active
 		}
 	}
-	for n := range body.Rows {
-		body.Rows[n].Share = cmp.Or(body.Rows[n].Settings.Weight, 1) / weights
+	if body.NoShares = !known && own > 0 && own < all; !body.NoShares {
+		for n := range body.Rows {
+			body.Rows[n].Share = cmp.Or(body.Rows[n].Settings.Weight, weight) / weights
+		}
 	}
 	sorts := []sorting[partitionRow]{
 		{"key", "Partition", "", func(a, b partitionRow) int { return strings.Compare(b.Key, a.Key) }},
@@ -108,12 +128,26 @@ func (u *UI) partitions(r *http.Request) (*view, error) {
 		{"", "Waits", "", nil},
 		{"", "Own limits", "", nil},
 	}
-	var err error
 	if body.Columns, err = sortBy(u, r, body.Rows, sorts, "held"); err != nil {
 		return nil, err
 	}
 	body.Rows, body.Pages, err = pageOf(u, r, body.Rows, partitionsAPage)
 	return &view{Template: "partitions", Title: "Partitions of " + body.Queue, Nav: "/queues", Body: body}, err
+}
+
+// partitionWeight returns the weight of partitions of a queue without their own. It reports false
+// if no server publishes it, or if servers disagree; it is then 1.
+func partitionWeight(servers []*asynq.ServerInfo, queue string) (weight float64, known bool) {
+	for _, s := range servers {
+		p, divided := s.Partitions[queue]
+		switch {
+		case divided && known && p.Weight != weight:
+			return 1, false
+		case divided:
+			weight, known = p.Weight, true
+		}
+	}
+	return cmp.Or(weight, 1), known
 }
 
 type partitionBody struct {
@@ -125,14 +159,17 @@ type partitionBody struct {
 
 // partition is the page of one partition.
 func (u *UI) partition(r *http.Request) (*view, error) {
-	q := r.URL.Query()
-	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
-	defer cancel()
-	p, err := u.Inspector.GetPartitionInfo(ctx, q.Get("queue"), q.Get("key"))
+	queue, err := queueOf(r)
 	if err != nil {
 		return nil, err
 	}
-	body := partitionBody{Queue: q.Get("queue"), partitionRow: partitionRow{PartitionInfo: p}, Per: "1s"}
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	p, err := u.Inspector.GetPartitionInfo(ctx, queue, r.URL.Query().Get("key"))
+	if err != nil {
+		return nil, err
+	}
+	body := partitionBody{Queue: queue, partitionRow: partitionRow{PartitionInfo: p}, Per: "1s"}
 	if n := p.Settings.Concurrency; n != 0 {
 		body.Concurrency = strconv.Itoa(max(n, 0))
 	}
@@ -221,12 +258,11 @@ func (u *UI) partitionChange(r *http.Request, queue, key string) (c partitionCha
 			return c, err
 		}
 		c.do = func(ctx context.Context, i *asynq.Inspector) (string, error) {
-			now, err := i.GetPartitionInfo(ctx, queue, key)
-			if err != nil {
-				return "", err
-			}
-			settings.Paused = now.Settings.Paused
-			return "Limits saved. Servers honor them within a second.", i.SetPartition(ctx, queue, key, settings)
+			return "Limits saved. Servers honor them within a second.", i.UpdatePartition(ctx, queue, key, func(s *asynq.PartitionSettings) error {
+				settings.Paused = s.Paused
+				*s = settings
+				return nil
+			})
 		}
 	case "cancel":
 		c.action.Verb, c.action.State = access.TaskCancel, asynq.TaskStateActive.String()

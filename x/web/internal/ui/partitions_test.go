@@ -6,8 +6,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/proctest"
@@ -52,6 +55,27 @@ func TestPartitions(t *testing.T) {
 	if err := s.inspector.SetPartition(ctx, "hooks", "acme", asynq.PartitionSettings{Weight: 2, Rate: asynq.RateLimit{Events: 5, Per: time.Minute}, Paused: true}); err != nil {
 		t.Fatal(err)
 	}
+	shares := func(weights ...float64) string {
+		s.poller.snapshot.Servers = nil
+		for _, w := range weights {
+			s.poller.snapshot.Servers = append(s.poller.snapshot.Servers,
+				&asynq.ServerInfo{}, &asynq.ServerInfo{Partitions: map[string]asynq.PartitionConfig{"hooks": {Weight: w}, "other": {Weight: 9}}})
+		}
+		page, text := s.get("/partitions", "queue", "hooks", "sort", "key", "up", "1"), ""
+		for _, cell := range page.all("td", "data-is", "share") {
+			text += textOf(cell) + " "
+		}
+		return text + fmt.Sprint(strings.Contains(page.text("main"), "Shares are unknown"))
+	}
+	for _, tt := range []struct {
+		want    string
+		weights []float64 // of servers
+	}{{"– – – true", nil}, {"– – – true", []float64{1, 2}}, {"20 % 40 % 40 % false", []float64{4, 4}}, {"50 % 25 % 25 % false", []float64{1}}} {
+		if got := shares(tt.weights...); got != tt.want {
+			t.Errorf("with the weights %v of servers, the shares are %q, want %q", tt.weights, got, tt.want)
+		}
+	}
+	shares(1)
 	page := s.get("/partitions", "queue", "hooks", "sort", "key", "up", "1")
 	rows := page.rows()
 	if len(rows) != 3 {
@@ -85,7 +109,7 @@ func TestPartitions(t *testing.T) {
 			t.Errorf("%s lacks %q: %s", path, want, got)
 		}
 	}
-	for _, path := range []string{"/partitions?queue=none", "/partition?queue=none&key=a"} {
+	for _, path := range []string{"/partitions?queue=none", "/partition?queue=none&key=a", "/partitions", "/partition?key=a", "/partitions?queue=%20"} {
 		if a := s.ask(path); a.status != http.StatusNotFound {
 			t.Errorf("%s: status %d", path, a.status)
 		}
@@ -160,5 +184,25 @@ func TestPartitionsAreChanged(t *testing.T) {
 		if a := do(wrong[0], wrong[1:]...); a.status != http.StatusUnprocessableEntity {
 			t.Errorf("%q: status %d", wrong, a.status)
 		}
+	}
+}
+
+// A pause that comes while limits are saved remains.
+func TestPauseDuringSave(t *testing.T) {
+	s := newSite(t)
+	s.enqueue(asynq.NewTask("hook", nil), asynq.Queue("hooks"))
+	var paused atomic.Bool
+	s.redis.Server().SetPreHook(func(_ *server.Peer, name string, args ...string) bool {
+		if strings.EqualFold(name, "evalsha") && len(args) > 2 && args[2] == "asynq:{hooks}:partitions:settings" && paused.CompareAndSwap(false, true) {
+			if err := s.inspector.PausePartition(context.Background(), "hooks", "a"); err != nil {
+				t.Error(err)
+			}
+		}
+		return false
+	})
+	s.post("/partition", "queue", "hooks", "key", "a", "do", "set", "concurrency", "3", "back", root+"/")
+	p, err := s.inspector.GetPartitionInfo(context.Background(), "hooks", "a")
+	if err != nil || p.Settings != (asynq.PartitionSettings{Concurrency: 3, Paused: true}) {
+		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -2,6 +2,7 @@ package dash
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,4 +47,27 @@ func TestPartitionsPage(t *testing.T) {
 		d.keys("esc enter P")
 		d.see("Partitions › hooks")
 	})
+}
+
+// Shares count with the weight that the servers of the queue configure, if it is known.
+func TestPartitionShares(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		weights []float64 // of servers
+		want    string
+	}{{nil, "– – – –"}, {[]float64{1}, "20.0 40.0 20.0 20.0"}, {[]float64{6, 6}, "30.0 10.0 30.0 30.0"}, {[]float64{1, 6}, "– – – –"}} {
+		m := stage(140, 40)
+		m.snap.servers = []*asynq.ServerInfo{{}}
+		for _, w := range tt.weights {
+			m.snap.servers = append(m.snap.servers, &asynq.ServerInfo{Partitions: map[string]asynq.PartitionConfig{"critical": {Weight: w}}})
+		}
+		m.on(page{view: viewPartitions, queue: "critical"}, body{partitions: stagePartitions()})
+		var got []string
+		for _, r := range m.listPartitions().rows {
+			got = append(got, r.cells[5].text)
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("with the weights %v of servers, the shares are %q, want %s", tt.weights, got, tt.want)
+		}
+	}
 }

@@ -215,6 +215,7 @@ var screens = map[string]func(m *model) *model{
 	},
 	"partitions": func(m *model) *model {
 		p := page{view: viewPartitions, queue: "critical", sortBy: "HELD", falling: true}
+		m.snap.servers[0].Partitions = map[string]asynq.PartitionConfig{"critical": {Weight: 1}}
 		return m.on(p, body{partitions: stagePartitions()})
 	},
 	"flows": func(m *model) *model {

@@ -54,12 +54,21 @@ func (m *model) listPartitions() listing {
 		{title: "PARTITION", minWidth: 12, maxWidth: 60}, {title: "HELD", right: true}, {title: "", rank: 4}, {title: "ACTIVE", right: true},
 		{title: "WAIT", right: true}, {title: "SHARE %", right: true, rank: 2}, {title: "NOTE", rank: 1}, {title: "OWN LIMITS", rank: 3, minWidth: 8, maxWidth: 40},
 	}
-	held, most, weights := 0, 1, 0.0
+	weight, known := m.partitionWeight(p.queue)
+	held, most, weights, own := 0, 1, 0.0, 0 // own is the number of partitions with a weight of their own
 	for _, p := range b.partitions {
-		held, most, weights = held+p.Held, max(most, p.Held), weights+cmp.Or(p.Settings.Weight, 1)
+		held, most, weights = held+p.Held, max(most, p.Held), weights+cmp.Or(p.Settings.Weight, weight)
+		if p.Settings.Weight != 0 {
+			own++
+		}
 	}
+	known = known || own == 0 || own == len(b.partitions)
 	for _, p := range b.partitions {
-		l.rows = append(l.rows, partitionRow(p, most, cmp.Or(p.Settings.Weight, 1)/weights))
+		share := 0.0
+		if known {
+			share = cmp.Or(p.Settings.Weight, weight) / weights
+		}
+		l.rows = append(l.rows, partitionRow(p, most, share))
 	}
 	if ok && err == nil {
 		l.info = plural(len(b.partitions), "partition") + " · " + plural(held, "held task")
@@ -70,8 +79,23 @@ func (m *model) listPartitions() listing {
 	return l
 }
 
+// partitionWeight returns the weight of partitions of a queue without their own, as its servers
+// publish it. If it is not known, or if they differ, it is 1, and false.
+func (m *model) partitionWeight(queue string) (weight float64, known bool) {
+	weight = 1
+	for _, s := range m.snap.servers {
+		if p, ok := s.Partitions[queue]; ok {
+			if known && p.Weight != weight {
+				return 1, false
+			}
+			weight, known = p.Weight, true
+		}
+	}
+	return weight, known
+}
+
 // partitionRow is a row of a partition; most is the largest number of held tasks, and share its
-// share of the queue while all listed partitions have tasks.
+// share of the queue while all listed partitions have tasks, 0 if it is unknown.
 func partitionRow(p *asynq.PartitionInfo, most int, share float64) row {
 	name := toned(cleanLine(p.Key), strongTone)
 	if p.Key == "" {
@@ -87,11 +111,15 @@ func partitionRow(p *asynq.PartitionInfo, most int, share float64) row {
 	case p.IsBlocked:
 		note = toned("at its limit", waitTone)
 	}
+	part := toned("–", dimTone)
+	if share > 0 {
+		part = cell{text: fmt.Sprintf("%.1f", 100*share), value: 100 * share}
+	}
 	return row{
 		key: p.Key, ref: ref{kind: refPartition, queue: p.Queue, id: p.Key, paused: p.Settings.Paused},
 		cells: []cell{
 			name, count0(p.Held, waitTone), toned(bar(p.Held, most, 8), accentTone), count0(p.Active, goodTone), wait,
-			{text: fmt.Sprintf("%.1f", 100*share), value: 100 * share}, note, toned(ownLimits(p.Settings), dimTone),
+			part, note, toned(ownLimits(p.Settings), dimTone),
 		},
 	}
 }
