@@ -134,6 +134,9 @@ func (d *diagnosis) run(ctx context.Context, r asynq.RedisConnOpt, only []string
 	if err := d.checkFlows(ctx, flow.Inspect(i)); err != nil {
 		return err
 	}
+	if err := d.checkPartitionsServed(ctx, i); err != nil {
+		return err
+	}
 	return d.checkTypesHandled(ctx, i, only)
 }
 

@@ -64,6 +64,9 @@ func (f *Finding) String() string {
 //	                         not held there
 //	missing-partition        a partition with held tasks that is neither   it is ready again
 //	                         ready nor blocked, so servers miss it
+//	unserved-partitions      tasks that have been held for a minute, and   none: configure QueueConfig.Partitions, or run them with
+//	                         no running server of the queue has            Inspector.RunAllScheduledTasks, which also runs
+//	                         partitions: they wait for up to a day         scheduled tasks
 //	unregistered-queue       a queue with tasks that is not in the set     the name is added to the set of queues
 //	                         of queues
 //	flow-stuck               a flow that runs, but no server will           servers check it at once; tasks that a failover has
@@ -95,6 +98,7 @@ const (
 	MissingPlace          Kind = "missing-place"
 	StalePlace            Kind = "stale-place"
 	MissingPartition      Kind = "missing-partition"
+	UnservedPartitions    Kind = "unserved-partitions"
 	UnregisteredQueue     Kind = "unregistered-queue"
 	WrongType             Kind = "wrong-type"
 	UnhandledType         Kind = "unhandled-type"

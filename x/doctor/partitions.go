@@ -2,12 +2,16 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/internal/script"
 	"github.com/asynq-go/asynq/internal/wire"
 )
@@ -124,6 +128,67 @@ func (d *diagnosis) confirmPartitions(ctx context.Context, q *queue, suspects []
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// minHeld is how long a task must have been held before its queue is reported as unserved: servers
+// that start are published within that time.
+const minHeld = time.Minute
+
+// checkPartitionsServed reports queues with held tasks whose running servers have no partitions of
+// it. Queues without a running server are not reported.
+func (d *diagnosis) checkPartitionsServed(ctx context.Context, i *asynq.Inspector) error {
+	servers, err := i.WithContext(ctx).Servers()
+	if err != nil {
+		return err
+	}
+	served := make(map[string]bool)
+	for _, s := range servers {
+		for queue := range s.Partitions { // it may be paused, or stop
+			served[queue] = true
+		}
+		for queue := range s.Queues {
+			if s.Status == "active" && !served[queue] {
+				served[queue] = false
+			}
+		}
+	}
+	for _, queue := range slices.Sorted(maps.Keys(served)) {
+		if served[queue] || !d.keep(queue) {
+			continue
+		}
+		q, known := d.queues[queue]
+		if !known || q.broken[q.Keys.HeldTasks()] || q.broken[q.Keys.RunningTasks()] || q.broken[q.Keys.BlockedPartitions()] ||
+			q.broken[q.Keys.PartitionSettings()] {
+			continue
+		}
+		if err := d.reportError(ctx, q, d.checkUnserved(ctx, i, q)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkUnserved reports a queue without servers that have partitions of it, if tasks are held.
+func (d *diagnosis) checkUnserved(ctx context.Context, i *asynq.Inspector, q *queue) error {
+	for p, err := range i.Partitions(ctx, q.Keys.Name) {
+		switch {
+		case errors.Is(err, asynq.ErrQueueNotFound):
+			return nil
+		case err != nil:
+			return err
+		case p.Held == 0 || p.Latency < minHeld:
+			continue
+		}
+		n, err := d.conn.Client().ZCard(ctx, q.Keys.HeldTasks()).Result()
+		if err != nil {
+			return fmt.Errorf("counting held tasks: %w", err)
+		}
+		return d.report(q, &Finding{
+			Key: q.Keys.HeldTasks(), Kind: UnservedPartitions,
+			Detail: fmt.Sprintf("the queue has %d held tasks, but no running server of it has partitions: they wait for up to a day", n),
+		})
 	}
 	return nil
 }

@@ -98,6 +98,52 @@ func TestDiagnoseFindsUnhandledTypes(t *testing.T) {
 	})
 }
 
+// Held tasks in a queue whose servers have no partitions are found.
+func TestDiagnoseFindsUnservedPartitions(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		ctx, i := context.Background(), env.Inspector()
+		diagnose := func(when string, want ...string) {
+			t.Helper()
+			for _, o := range []doctor.Options{{}, {Repair: true}, {Queues: []string{"default"}}} {
+				found := []string{}
+				for f, err := range doctor.Diagnose(ctx, env.Opt(), o) {
+					if err != nil {
+						env.T.Fatal(err)
+					}
+					found = append(found, f.String())
+				}
+				if !slices.Equal(found, want) {
+					env.T.Errorf("%s, it finds %q, want %q", when, found, want)
+				}
+			}
+		}
+		serve := func(p *asynq.PartitionConfig, servers int) *asynq.Server {
+			srv := env.Serve(asynq.Config{QueueConfigs: map[string]asynq.QueueConfig{"default": {Partitions: p}}},
+				func(context.Context, *asynq.Task) error { return nil })
+			env.Eventually(func() bool { all, err := i.Servers(); return err == nil && len(all) == servers }, "%d servers", servers)
+			return srv
+		}
+		env.Enqueue("x")
+		if err := i.SetPartition(ctx, "default", "a", asynq.PartitionSettings{Paused: true}); err != nil {
+			env.T.Fatal(err)
+		}
+		for _, id := range []string{"first", "second"} {
+			env.Enqueue("x", asynq.TaskID(id), asynq.PartitionKey("a"))
+		}
+		partitioned := serve(&asynq.PartitionConfig{}, 1)
+		env.Eventually(func() bool { q, err := i.GetQueueInfo("default"); return err == nil && q.Held == 2 && q.Size == 2 }, "two held tasks")
+		partitioned.Shutdown()
+		diagnose("without servers")
+		serve(nil, 1)
+		diagnose("with tasks just held")
+		redistest.Must(env.T, env.RDB.HSet(ctx, env.Queue.Task("first"), "pending_since", time.Now().Add(-2*time.Minute).UnixNano()))
+		diagnose("with a server without partitions", "unserved-partitions: asynq:{default}:partitions:held: the queue has 2 held tasks, "+
+			"but no running server of it has partitions: they wait for up to a day")
+		serve(&asynq.PartitionConfig{}, 2)
+		diagnose("with partitions on another server")
+	})
+}
+
 // Repaired tasks run, which no server would have run before.
 func TestDiagnoseRepairs(t *testing.T) {
 	testenv.Each(t, func(env *testenv.Env) {
