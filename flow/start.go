@@ -81,7 +81,7 @@ type Batch struct {
 
 // NewBatch returns a flow with an open node named "members", for OpenBatch. Further nodes added to
 // it with After, AfterFailure or AfterEnd of Members are its callbacks; OnSuccess, OnFailure and
-// OnEnd add one of each.
+// OnEnd add one of each, with the names "on_success", "on_failure" and "on_end".
 func NewBatch(id string) *BatchFlow {
 	f := New(id)
 	members := f.AddBatch(membersNode, nil)

@@ -13,6 +13,7 @@ import (
 func sample() *asynq.TaskInfo {
 	return &asynq.TaskInfo{
 		ID: "abc123", Queue: "critical", Type: "email:welcome", State: asynq.TaskStateRetry, Group: "g 1",
+		PartitionKey: "customer-7", FlowID: "order (1)", FlowNode: "pack",
 		Payload:  []byte(`{"user_id":42,"to":{"name":"Ada"},"big":9007199254740993,"tags":["a","b"],"ok":true}`),
 		Headers:  map[string]string{"trace": "t-1"},
 		MaxRetry: 25, Retried: 3, LastErr: "dial tcp: i/o timed out", Result: []byte("done 100%"),
@@ -52,6 +53,12 @@ func TestMatch(t *testing.T) {
 		"header:other":                         false,
 		"result:100%":                          true,
 		`group:"g 1"`:                          true,
+		"partition:customer-7":                 true,
+		"partition:customer":                   false,
+		"flow:order*":                          true,
+		`flow="order (1)" node=pack`:           true,
+		"flow:pack":                            false,
+		`node:""`:                              false,
 		"state:retry":                          true,
 		"state:archived":                       false,
 		"-state:archived":                      true,

@@ -51,13 +51,16 @@ type textField struct {
 }
 
 var texts = map[string]textField{
-	"id":      {of: func(t *asynq.TaskInfo) string { return t.ID }},
-	"type":    {of: func(t *asynq.TaskInfo) string { return t.Type }},
-	"queue":   {of: func(t *asynq.TaskInfo) string { return t.Queue }},
-	"group":   {of: func(t *asynq.TaskInfo) string { return t.Group }},
-	"error":   {of: func(t *asynq.TaskInfo) string { return t.LastErr }, floating: true},
-	"payload": {of: func(t *asynq.TaskInfo) string { return string(t.Payload) }, floating: true, json: true},
-	"result":  {of: func(t *asynq.TaskInfo) string { return string(t.Result) }, floating: true, json: true},
+	"id":        {of: func(t *asynq.TaskInfo) string { return t.ID }},
+	"type":      {of: func(t *asynq.TaskInfo) string { return t.Type }},
+	"queue":     {of: func(t *asynq.TaskInfo) string { return t.Queue }},
+	"group":     {of: func(t *asynq.TaskInfo) string { return t.Group }},
+	"partition": {of: func(t *asynq.TaskInfo) string { return t.PartitionKey }},
+	"flow":      {of: func(t *asynq.TaskInfo) string { return t.FlowID }},
+	"node":      {of: func(t *asynq.TaskInfo) string { return t.FlowNode }},
+	"error":     {of: func(t *asynq.TaskInfo) string { return t.LastErr }, floating: true},
+	"payload":   {of: func(t *asynq.TaskInfo) string { return string(t.Payload) }, floating: true, json: true},
+	"result":    {of: func(t *asynq.TaskInfo) string { return string(t.Result) }, floating: true, json: true},
 }
 
 var numbers = map[string]func(*asynq.TaskInfo) float64{

@@ -55,7 +55,7 @@ func have(queues int) string {
 func (d *diagnosis) tasks(queue string) int {
 	for _, q := range d.in.Queues {
 		if q.Name == queue && q.Info != nil {
-			return q.Info.Pending + q.Info.Active + q.Info.Retry + q.Info.Scheduled + q.Info.Aggregating
+			return q.Info.Pending + q.Info.Held + q.Info.Active + q.Info.Retry + q.Info.Scheduled + q.Info.Aggregating
 		}
 	}
 	return 0

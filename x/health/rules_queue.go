@@ -40,7 +40,8 @@ func (d *diagnosis) queue(q Queue) {
 }
 
 func (d *diagnosis) paused(q Queue, past *queueMemory) {
-	if q.Info.Pending == 0 {
+	waiting := q.Info.Pending + q.Info.Held
+	if waiting == 0 {
 		return
 	}
 	text := fmt.Sprintf("Queue %q is paused", q.Name)
@@ -52,7 +53,7 @@ func (d *diagnosis) paused(q Queue, past *queueMemory) {
 		text += fmt.Sprintf(" for at least %s", span(d.in.At.Sub(past.pausedSince)))
 		f.since = past.pausedSince
 	}
-	text += fmt.Sprintf(", and %s", count(q.Info.Pending, "task is waiting", "tasks are waiting"))
+	text += fmt.Sprintf(", and %s", count(waiting, "task is waiting", "tasks are waiting"))
 	if then, ok := past.before(d.in.At, d.s.Trend, pointGap); ok && q.Info.Pending > then.pending {
 		text += fmt.Sprintf(", %s more than %s ago", number(q.Info.Pending-then.pending), span(d.in.At.Sub(then.at)))
 	}
@@ -71,7 +72,7 @@ func (d *diagnosis) unserved(q Queue) {
 	if by.stopped > 0 {
 		why, hint = "all servers that process it are stopping", "They exit when their active tasks finish. Start a new server."
 	}
-	severity, tasks := Trouble, i.Pending+i.Active
+	severity, tasks := Trouble, i.Pending+i.Held+i.Active
 	switch {
 	case tasks > 0:
 	case i.Retry+i.Scheduled+i.Aggregating > 0:

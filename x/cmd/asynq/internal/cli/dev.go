@@ -40,13 +40,14 @@ web UI. It has no other requirements, and deletes its data when it stops.
 
 The demo has tasks that fail in many ways, are retried and archived, wait in a paused queue or in a
 queue without a server, are scheduled, unique or grouped, report progress, and have large or binary
-payloads. Every three minutes there is a burst. The queues stay small however long the demo runs.
+payloads. Every 12 seconds a flow starts, and every three minutes there is a burst. The queues stay
+small however long the demo runs.
 
 Every user of this machine can view the web UI. To make changes, open the sign-in link that dev prints.
 The link signs in one browser, once; SIGUSR1 prints another one.
 
 With --redis, the demo uses another Redis, under the namespace ` + devNamespace + ` (or the one of --namespace),
-and deletes its data from there when it stops.`,
+and deletes its data from there when it stops. What it leaves of flows expires within ten minutes.`,
 		Example: "  asynq dev\n  asynq dev --rate 60 --seed 7\n  asynq dev --redis redis://127.0.0.1:6379",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.dev(cmd, d) },

@@ -187,7 +187,8 @@ func (f *flowDetails) advice() string {
 			command("See its error", commandLine("task inspect --queue="+quotedWord(by.queues[0]), by.taskID))
 		case by.Failed > 0:
 			for _, queue := range by.queues {
-				command("See the errors in the queue", commandLine("errors --queue="+quotedWord(queue)))
+				only := filterTerm("flow", f.ID) + " " + filterTerm("node", by.Node)
+				command("See their errors", commandLine("task ls --queue="+quotedWord(queue)+" --state=archived --filter="+quotedWord(only)))
 			}
 		}
 	}
@@ -199,6 +200,14 @@ func (f *flowDetails) advice() string {
 		command("Continue as if the node had succeeded", commandLine("flow skip", f.ID, by.Node))
 	}
 	return b.String()
+}
+
+// filterTerm returns a term of the filter language that selects tasks by the whole text of a field.
+func filterTerm(field, text string) string {
+	if strings.ContainsAny(text, ` "\()`) {
+		text = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
+	}
+	return field + "=" + text
 }
 
 // waiting names the nodes that wait.

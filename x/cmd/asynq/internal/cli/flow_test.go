@@ -10,6 +10,7 @@ import (
 	"github.com/asynq-go/asynq"
 	"github.com/asynq-go/asynq/flow"
 	"github.com/asynq-go/asynq/internal/proctest"
+	"github.com/asynq-go/asynq/x/filter"
 )
 
 // startFlow starts a flow.
@@ -80,6 +81,12 @@ func TestFlow(t *testing.T) {
 			t.Errorf("%q: %+v, want %q, %q and exit code %d", args, r, out, err, code)
 		}
 	}
+	failed := strings.TrimSpace(w.run("task", "ls", "-s", "archived", "--ids").out)
+	if r := w.run("task", "inspect", failed); !strings.Contains(r.out, "\nFlow:          order-1\nNode:          pack\n") {
+		t.Errorf("the task of a flow: %+v", r)
+	}
+	expect("order-1 pack\n", "", ExitDone, "task", "ls", "-s", "archived", "-o=template={{.flow_id}} {{.flow_node}}")
+	expect(failed+"\n", "", ExitDone, "task", "ls", "-q", "shop", "-s", "archived", "--filter", "flow=order-1 node=pack", "--ids")
 	const row = "-o=template={{.id}} {{.status}} {{.failed}} {{.deleted}}"
 	expect("slow running 0 0\nmails running 0 0\n", "", ExitDone, "flow", "ls", "--size", "2", row)
 	expect("chain succeeded 0 0\norder-1 blocked 1 0\n", "", ExitDone, "flow", "ls", "--size", "2", "--page", "2", row)
@@ -122,6 +129,16 @@ func TestFlow(t *testing.T) {
 	}
 	expect("", `flow not found: "none"`, ExitNotFound, "flow", "cancel", "none", "--yes")
 	expect("", `flow not found: "none"`, ExitNotFound, "flow", "skip", "none", "x", "--yes")
+}
+
+func TestFilterTerm(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"order-1", "-1", `a "b" (c)`, `back\slash`, "star*", "OR", "é:=x", `"`} {
+		f, err := filter.Parse(filterTerm("flow", id) + " " + filterTerm("node", id))
+		if err != nil || !f.Match(&asynq.TaskInfo{FlowID: id, FlowNode: id}) || f.Match(&asynq.TaskInfo{FlowID: id + "x", FlowNode: id}) {
+			t.Errorf("the filter of flow %q: %v, %v", id, f, err)
+		}
+	}
 }
 
 // pendingTask returns the ID of the only pending task of a queue.

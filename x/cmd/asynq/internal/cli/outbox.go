@@ -61,6 +61,9 @@ func (a *app) openOutbox(cmd *cobra.Command) (*outbox.Outbox, *sql.DB, *database
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	if err := d.fileError(); err != nil {
+		return nil, nil, nil, err
+	}
 	db, err := sql.Open(d.driver, d.dsn)
 	if err != nil {
 		return nil, nil, nil, usage("--database: %w", err)
@@ -96,6 +99,9 @@ func newOutboxSchema(a *app) *cobra.Command {
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			name, _ := cmd.Flags().GetString("dialect")
+			if name == "" {
+				return usage("--dialect is required: use sqlite, postgres or mysql")
+			}
 			dialect, err := outbox.ParseDialect(name)
 			if err != nil {
 				return usage("--dialect: unknown dialect %q: use sqlite, postgres or mysql", name)
@@ -253,6 +259,10 @@ func newOutboxChange(a *app, name, short, verb, done string, change func(*outbox
 							return err
 						}
 						args = append(args, r.ID)
+					}
+					if len(args) == 0 {
+						a.printErrf("no failed rows")
+						return nil
 					}
 				}
 				if ok, err := a.confirm(cmd, "%s %s", verb, plural(len(args), "failed row")); !ok || err != nil {

@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -48,6 +52,22 @@ func parseDatabase(text string) (*database, error) {
 		return &database{outbox.SQLite, "sqlite", "file:" + file + "?" + settings}, nil
 	}
 	return nil, usage("--database: unknown kind of database: want postgres://user@host/name, mysql://user@host/name or sqlite:FILE")
+}
+
+// fileError returns an error if the file of a SQLite database is missing. That of the driver does
+// not name the file.
+func (d *database) fileError() error {
+	if d.dialect != outbox.SQLite {
+		return nil
+	}
+	file, _, _ := strings.Cut(strings.TrimPrefix(d.dsn, "file:"), "?")
+	file = strings.NewReplacer("%25", "%", "%23", "#").Replace(file)
+	_, err := os.Stat(file)
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return fmt.Errorf("--database: unable to open database file %q: %w", file, path.Err)
+	}
+	return err
 }
 
 // parseMySQL converts a URL to the form of the driver.

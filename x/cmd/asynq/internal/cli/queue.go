@@ -128,6 +128,12 @@ func wide[T any](c out.Column[T]) out.Column[T] {
 	return c
 }
 
+// unlessZero omits a column of numbers from tables if all of them are 0.
+func unlessZero[T any](c out.Column[T]) out.Column[T] {
+	c.Unless = "0"
+	return c
+}
+
 // ranked sets the rank of a column.
 func ranked[T any](rank int, c out.Column[T]) out.Column[T] {
 	c.Rank = rank
@@ -146,7 +152,7 @@ var queueColumns = []out.Column[*queueRow]{
 		switch {
 		case q.Servers == nil || *q.Servers > 0:
 			return out.Plain
-		case q.Pending > 0 || q.Aggregating > 0:
+		case q.Pending > 0 || q.Held > 0 || q.Aggregating > 0:
 			return out.Bad // no server processes them
 		}
 		return out.Faint
@@ -159,7 +165,7 @@ var queueColumns = []out.Column[*queueRow]{
 	ranked(3, count("SCHEDULED", out.Plain, func(q *queueRow) int { return q.Scheduled })),
 	count("RETRY", out.Warn, func(q *queueRow) int { return q.Retry }),
 	count("ARCHIVED", out.Bad, func(q *queueRow) int { return q.Archived }),
-	ranked(5, wide(count("HELD", out.Plain, func(q *queueRow) int { return q.Held }))),
+	unlessZero(count("HELD", out.Plain, func(q *queueRow) int { return q.Held })),
 	ranked(5, wide(count("COMPLETED", out.Plain, func(q *queueRow) int { return q.Completed }))),
 	ranked(6, wide(count("GROUPS", out.Plain, func(q *queueRow) int { return q.Groups }))),
 	ranked(7, wide(count("PROCESSED", out.Plain, func(q *queueRow) int { return q.Processed }))),

@@ -33,6 +33,7 @@ type statsRow struct {
 type stateCounts struct {
 	Active      *int `json:"active"`
 	Pending     *int `json:"pending"`
+	Held        *int `json:"held"`
 	Aggregating *int `json:"aggregating"`
 	Scheduled   *int `json:"scheduled"`
 	Retry       *int `json:"retry"`
@@ -190,8 +191,8 @@ func (s *statsRow) add(q *queueRow) {
 		total **int
 		of    int
 	}{
-		{&s.Tasks.Active, q.Active}, {&s.Tasks.Pending, q.Pending}, {&s.Tasks.Aggregating, q.Aggregating}, {&s.Tasks.Scheduled, q.Scheduled},
-		{&s.Tasks.Retry, q.Retry}, {&s.Tasks.Archived, q.Archived}, {&s.Tasks.Completed, q.Completed}, {&s.Tasks.Total, q.total()},
+		{&s.Tasks.Active, q.Active}, {&s.Tasks.Pending, q.Pending}, {&s.Tasks.Held, q.Held}, {&s.Tasks.Aggregating, q.Aggregating},
+		{&s.Tasks.Scheduled, q.Scheduled}, {&s.Tasks.Retry, q.Retry}, {&s.Tasks.Archived, q.Archived}, {&s.Tasks.Completed, q.Completed}, {&s.Tasks.Total, q.total()},
 		{&s.Today.Processed, q.Processed}, {&s.Today.Succeeded, q.Succeeded}, {&s.Today.Failed, q.Failed},
 	} {
 		if *n.total == nil {
@@ -202,7 +203,7 @@ func (s *statsRow) add(q *queueRow) {
 }
 
 func (q *queueRow) total() int {
-	return q.Active + q.Pending + q.Aggregating + q.Scheduled + q.Retry + q.Archived + q.Completed
+	return q.Active + q.Pending + q.Held + q.Aggregating + q.Scheduled + q.Retry + q.Archived + q.Completed
 }
 
 // newRedisRow parses the reply to INFO. Missing fields are nil.
@@ -256,6 +257,7 @@ func (s *statsRow) table(w io.Writer, o out.Options) error {
 	states := []out.Column[stateCounts]{
 		countKnown("ACTIVE", out.Good, func(c stateCounts) *int { return c.Active }),
 		countKnown("PENDING", out.Plain, func(c stateCounts) *int { return c.Pending }),
+		unlessZero(countKnown("HELD", out.Plain, func(c stateCounts) *int { return c.Held })),
 		countKnown("AGGREGATING", out.Plain, func(c stateCounts) *int { return c.Aggregating }),
 		countKnown("SCHEDULED", out.Plain, func(c stateCounts) *int { return c.Scheduled }),
 		countKnown("RETRY", out.Warn, func(c stateCounts) *int { return c.Retry }),

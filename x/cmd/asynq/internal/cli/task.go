@@ -31,7 +31,9 @@ type taskRow struct {
 	State            string            `json:"state"`
 	Group            string            `json:"group"`
 	PartitionKey     string            `json:"partition_key"`
-	IsHeld           bool              `json:"is_held"`        // scheduled because its partition holds it back
+	IsHeld           bool              `json:"is_held"` // scheduled because its partition holds it back
+	FlowID           string            `json:"flow_id"`
+	FlowNode         string            `json:"flow_node"`
 	Payload          string            `json:"payload"`        // empty if it is not text
 	PayloadBase64    string            `json:"payload_base64"` // empty if it is text
 	Headers          map[string]string `json:"headers"`
@@ -55,7 +57,8 @@ type taskRow struct {
 
 func newTaskRow(t *asynq.TaskInfo) *taskRow {
 	r := &taskRow{
-		ID: t.ID, Queue: t.Queue, Type: t.Type, State: t.State.String(), Group: t.Group, PartitionKey: t.PartitionKey, IsHeld: t.IsHeld, Headers: t.Headers,
+		ID: t.ID, Queue: t.Queue, Type: t.Type, State: t.State.String(), Group: t.Group, PartitionKey: t.PartitionKey, IsHeld: t.IsHeld,
+		FlowID: t.FlowID, FlowNode: t.FlowNode, Headers: t.Headers,
 		MaxRetry: t.MaxRetry, Retried: t.Retried, ErrorMessage: t.LastErr, LastFailedAt: moment(t.LastFailedAt),
 		TimeoutSeconds: int64(t.Timeout / time.Second), Deadline: moment(t.Deadline),
 		RetentionSeconds: int64(t.Retention / time.Second), CompletedAt: moment(t.CompletedAt), IsOrphaned: t.IsOrphaned, info: t,
@@ -158,7 +161,12 @@ func taskColumns(states []asynq.TaskState, queues int) []out.Column[*taskRow] {
 		columns = append(columns, shrinking(text("QUEUE", func(t *taskRow) string { return t.Queue })))
 	}
 	if len(states) != 1 {
-		columns = append(columns, text("STATE", func(t *taskRow) string { return t.State }))
+		columns = append(columns, text("STATE", func(t *taskRow) string {
+			if t.IsHeld {
+				return "held"
+			}
+			return t.State
+		}))
 	}
 	columns = append(columns,
 		shrinking(text("TYPE", func(t *taskRow) string { return t.Type })),

@@ -178,6 +178,8 @@ func (r *inspectRow) write(w io.Writer, format string) error {
 	line("Awaits signal", r.Awaits)
 	line("Group", t.Group)
 	line("Partition", t.PartitionKey)
+	line("Flow", t.FlowID)
+	line("Node", t.FlowNode)
 	line("Retried", fmt.Sprintf("%d of %d", t.Retried, t.MaxRetry))
 	if r.NextProcessAt != nil {
 		line("Next attempt", fmt.Sprintf("%s (%s)", out.Time(t.NextProcessAt), dueIn(t.NextProcessAt)))

@@ -22,6 +22,10 @@ type Column[T any] struct {
 	// Wide columns appear only with -o wide.
 	Wide bool
 
+	// Unless is a text. The column appears with -o wide, or if a cell of the first rows has another
+	// text. If empty, the column always appears.
+	Unless string
+
 	// Right aligns the column to the right.
 	Right bool
 
@@ -163,6 +167,7 @@ func (t *table[T]) add(row T) error {
 
 func (t *table[T]) begin() error {
 	t.started = true
+	t.omit()
 	if t.o.Width > 0 {
 		t.fit(t.o.Width)
 	}
@@ -182,6 +187,21 @@ func (t *table[T]) begin() error {
 	}
 	t.held = nil
 	return nil
+}
+
+// omit removes the columns whose cells all have the text Unless.
+func (t *table[T]) omit() {
+	if t.o.Kind == Wide {
+		return
+	}
+	for i := len(t.columns) - 1; i >= 0; i-- {
+		c := t.columns[i]
+		if c.Unless == "" || slices.ContainsFunc(t.held, func(row T) bool { return c.Cell(row) != c.Unless }) {
+			continue
+		}
+		t.columns = slices.Delete(t.columns, i, i+1)
+		t.widths = slices.Delete(t.widths, i, i+1)
+	}
 }
 
 // fit shrinks columns until the table has the given width, and then drops columns.

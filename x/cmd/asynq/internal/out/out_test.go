@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 
@@ -191,6 +192,27 @@ func TestBytes(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1 << 20: "1.0 MiB", 3 << 29: "1.5 GiB"} {
 		if got := Bytes(n); got != want {
 			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+// A column whose cells all have the text Unless appears only with -o wide.
+func TestOmittedColumn(t *testing.T) {
+	t.Parallel()
+	counts := append(slices.Clone(columns[:1]), Column[row]{Head: "COUNT", Right: true, Unless: "0", Cell: columns[1].Cell})
+	for _, c := range []struct {
+		kind Kind
+		rows int
+		want string
+	}{
+		{Table, 0, "NAME\n"},
+		{Table, 1, "NAME\nrow0\n"},
+		{Table, 2, "NAME  COUNT\nrow0      0\nrow1      1\n"},
+		{Wide, 1, "NAME  COUNT\nrow0      0\n"},
+	} {
+		var b bytes.Buffer
+		if err := List(&b, Options{Kind: c.kind}, counts, rows(c.rows, nil)); err != nil || b.String() != c.want {
+			t.Errorf("%d rows as %s: %q, %v; want %q", c.rows, c.kind, &b, err, c.want)
 		}
 	}
 }
