@@ -10,33 +10,42 @@
 //
 // [NewClient] returns a Client. [NewTask] creates a task, and [Client.Enqueue] adds it to a queue;
 // [Client.EnqueueContext] takes a context, and [Client.BatchEnqueueContext] enqueues many tasks in
-// few round trips. Options of the task and of the call set:
-//   - where it goes: [Queue], [TaskID], [Header]
+// few round trips. [Client.EnqueueAndWait] waits for the end of the task, and returns its result.
+// Options of the task and of the call set:
+//   - where it goes: [Queue], [PartitionKey], [TaskID], [Header]
 //   - when it runs: [ProcessAt], [ProcessIn]
-//   - its limits: [MaxRetry], [Timeout], [Deadline]
-//   - deduplication: [Unique]
+//   - its limits: [MaxRetry], [Timeout], [Deadline], [ExpiresIn]
+//   - deduplication: [Unique], [UniqueKey], [OnDuplicate], [IdempotencyKey]
+//   - one task for many calls: [Debounce], [Throttle]
 //   - aggregation with other tasks: [Group]
 //   - how long it is kept with its result: [Retention]
+//
+// Package [github.com/asynq-go/asynq/flow] enqueues tasks that depend on each other. Module
+// github.com/asynq-go/asynq/x/outbox enqueues tasks within SQL transactions.
 //
 // The errors are [ErrDuplicateTask], [ErrTaskIDConflict] and [ErrRedisFull].
 //
 // # Processing tasks
 //
 // [NewServer] returns a Server with a [Config]: its concurrency, queues and priorities, timeouts
-// and callbacks. [QueueConfig] limits the concurrency of a queue, or processes its tasks strictly
-// in order. [Server.Run] processes tasks until a signal arrives; [Server.Start], [Server.Stop] and
-// [Server.Shutdown] control a server within a program.
+// and callbacks. [QueueConfig] limits the concurrency of a queue, processes its tasks strictly in
+// order, or divides it into partitions ([PartitionConfig]). [Server.Run] processes tasks until a
+// signal arrives; [Server.Start], [Server.Stop] and [Server.Shutdown] control a server within a
+// program.
 //
 // A [ServeMux] is a Handler that selects another one by the task's type, with middleware
 // ([ServeMux.Use]). [GetTaskID], [GetRetryCount], [GetMaxRetry] and [GetQueueName] return details
 // of the task from the handler's context, and [Task.ResultWriter] stores its result. A handler that
 // returns an error is retried after a delay ([Config.RetryDelayFunc]). Special errors change that:
 // [SkipRetry], [RevokeTask], [RetryAfter] and [Snooze]. A [GroupAggregator] combines the tasks of a
-// group into one.
+// group into one. With package [github.com/asynq-go/asynq/step], a retry continues after the steps
+// that have succeeded, and a handler sleeps or waits for a signal ([Client.Signal]) without a
+// worker.
 //
-// [ErrorHandler] is called for failed attempts; [IsPanicError] and [ErrHandlerStuck] detect the
-// cause, and [ErrorKind] groups errors by their text. An [Observer] provides data for metrics and
-// traces, and a [Logger] receives the log.
+// [Config.ErrorHandler] is called for failed attempts, and [Config.OnArchived] for archived tasks;
+// the server logs panics, but no errors that handlers return. [IsPanicError] and [ErrHandlerStuck]
+// detect the cause, and [ErrorKind] groups errors by their text. An [Observer] provides data for
+// metrics and traces, and a [Logger] receives the log.
 //
 // # Scheduling
 //

@@ -21,9 +21,9 @@ var ErrTooManySignals = errors.New("task has too many signals")
 // error. So are signals whose wait has timed out.
 //
 // name has at most 200 bytes of UTF-8, and value at most 1 MB as JSON. Signal returns
-// ErrTaskNotFound if the queue or the task does not exist, ErrTaskState if the task is completed,
-// ErrTooManySignals if the task has 100 signals, and ErrRedisFull if Redis is at its memory limit.
-// If ctx ends first, the signal may or may not be sent.
+// ErrTaskNotFound if the queue or the task does not exist, ErrTaskState if the task is completed
+// and has no signal with the name, ErrTooManySignals if the task has 100 signals, and ErrRedisFull
+// if Redis is at its memory limit. If ctx ends first, the signal may or may not be sent.
 func (c *Client) Signal(ctx context.Context, queue, taskID, name string, value any) error {
 	if ctx == nil {
 		return errNilContext

@@ -242,6 +242,32 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
+func TestResults(t *testing.T) {
+	t.Parallel()
+	redis := asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}
+	client := asynq.NewClient(redis)
+	defer client.Close()
+	failed := make(chan struct{}, 1)
+	srv := asynq.NewServer(redis, asynq.Config{
+		LogLevel: asynq.ErrorLevel,
+		ErrorHandler: asynq.ErrorHandlerFunc(func(ctx context.Context, task *asynq.Task, err error) {
+			guide.LogFailure(ctx, task, err)
+			failed <- struct{}{}
+		}),
+	})
+	if err := srv.Start(asynq.HandlerFunc(guide.BuildReport)); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Shutdown()
+	if url, err := guide.ReportAddress(t.Context(), client, "2026-11"); err != nil || url != "https://reports.example.com/2026-11" {
+		t.Errorf("%q, %v", url, err)
+	}
+	if _, err := guide.ReportAddress(t.Context(), client, ""); err == nil || !strings.Contains(err.Error(), "no month") {
+		t.Errorf("a failed report: %v", err)
+	}
+	<-failed
+}
+
 func TestSlowTypes(t *testing.T) {
 	t.Parallel()
 	redis := asynq.RedisClientOpt{Addr: miniredis.RunT(t).Addr()}

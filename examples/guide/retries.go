@@ -3,6 +3,7 @@ package guide
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -38,4 +39,11 @@ func CallWebhook(ctx context.Context, t *asynq.Task) error {
 // hour. Set it as Config.RetryDelayFunc.
 func RetryDelay(failures int, _ error, _ *asynq.Task) time.Duration {
 	return min(10*time.Second<<min(failures, 9), time.Hour)
+}
+
+// LogFailure logs a failed attempt. Set it as Config.ErrorHandler, with asynq.ErrorHandlerFunc.
+func LogFailure(ctx context.Context, t *asynq.Task, err error) {
+	id, _ := asynq.GetTaskID(ctx)
+	before, _ := asynq.GetRetryCount(ctx)
+	slog.WarnContext(ctx, "attempt failed", "task", id, "type", t.Type(), "attempt", before+1, "error", err)
 }
