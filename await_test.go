@@ -155,7 +155,9 @@ func TestWaitTakesOneRoundTrip(t *testing.T) {
 		defer client.Close()
 		p.Delay(50 * time.Millisecond) // much more than a busy machine needs
 		var after, pings []time.Duration
-		for range 6 {
+		// A busy machine may delay many of the calls. With two round trips, none would be in time.
+		inTime := func() bool { return len(after) > 0 && slices.Min(after) <= slices.Min(pings)*3/2 }
+		for len(after) < 3 || !inTime() && len(after) < 40 {
 			if _, err := client.EnqueueAndWait(context.Background(), asynq.NewTask("t", nil)); err != nil {
 				env.T.Fatal(err)
 			}
@@ -164,10 +166,9 @@ func TestWaitTakesOneRoundTrip(t *testing.T) {
 			env.NoError(client.Ping())
 			pings = append(pings, time.Since(began))
 		}
-		got, roundTrip := slices.Min(after), slices.Min(pings) // others may have waited for a CPU
-		env.T.Logf("%v after the handler, round trip %v", got, roundTrip)
-		if got > roundTrip*3/2 {
-			env.T.Errorf("the calls return %v after the end of the handler, a round trip takes %v", after, roundTrip)
+		env.T.Logf("%v after the handler, round trips %v", after, pings)
+		if !inTime() {
+			env.T.Errorf("the calls return %v after the end of the handler, round trips take %v", after, pings)
 		}
 	})
 }
