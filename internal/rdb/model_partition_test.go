@@ -89,6 +89,7 @@ func (m *partitionMachine) fetchOn(rt *rapid.T, server string, n int, sweep bool
 	token := fmt.Sprint("f", m.serial)
 	f := redistest.Fetch(m.t, m.r.Broker(), rdb.Fetch{
 		N: n, Token: token, Partitions: m.config(), Ended: m.ended[server], Sweep: sweep, MaxActive: pick(rt, "cap", 0, 3),
+		BeforeSort: rapid.Bool().Draw(rt, "before sort"),
 	})
 	if f.Err != nil || f.Code != script.CodeOK && f.Code != script.CodeCapped {
 		rt.Fatalf("code %d, error %v", f.Code, f.Err)

@@ -26,12 +26,12 @@ const MaxEnded = script.MaxBatch
 // partitionedFetch returns the call for a fetch from a queue with partitions.
 func (f *Fetch) partitionedFetch(q *script.Queue) *script.Call {
 	k, p := q.Keys, f.Partitions
-	c := script.NewCall(fetchPartitionsScript, 13+12+2*len(f.Ended)).
+	c := script.NewCall(fetchPartitionsScript, 13+13+2*len(f.Ended)).
 		Key(q.Active, q.Lease, q.Pending, q.Paused, q.Marker, q.Scheduled, k.HeldTasks(), k.ReadyPartitions(),
 			k.BlockedPartitions(), k.RunningTasks(), k.PartitionRates(), k.PartitionClock(), k.PartitionSettings())
 	c.Once = true
 	c.Arg(q.TaskPrefix, min(f.N, script.MaxBatch), script.Seconds(f.Lease), f.Token, f.NotAfter, max(f.MaxActive, 0),
-		script.Flag(f.Mark), script.Flag(f.Waits), p.Limits, script.Flag(p.Ordered), script.Flag(p.ByType), script.Flag(f.Sweep))
+		script.Flag(f.Mark), script.Flag(f.Waits), p.Limits, script.Flag(p.Ordered), script.Flag(p.ByType), script.Flag(f.Sweep), script.Flag(f.BeforeSort))
 	for _, e := range f.Ended {
 		c.Arg(e.Partition, e.ID)
 	}

@@ -22,18 +22,21 @@ import (
 //	go test -run '^$' -bench Partitions/ -benchtime 50000x ./internal/rdb
 func BenchmarkPartitions(b *testing.B) {
 	for _, tt := range []struct {
-		name     string
-		keys     int
-		settings string
-		backlog  bool
+		name       string
+		keys       int
+		settings   string
+		backlog    bool
+		beforeSort bool
 	}{
-		{"plain", 0, "", true},
-		{"keys=1", 1, "", true},
-		{"keys=1,trickle", 1, "", false},
-		{"keys=10000", 10000, "", true},
-		{"keys=10000,trickle", 10000, "", false},
-		{"keys=10000,concurrency=1", 10000, "concurrency=1", true},
-		{"keys=10,concurrency=10", 10, "concurrency=10", true},
+		{"plain", 0, "", true, false},
+		{"keys=1", 1, "", true, false},
+		{"keys=1,trickle", 1, "", false, false},
+		{"keys=10000", 10000, "", true, false},
+		{"keys=10000,fast", 10000, "", true, true},
+		{"keys=10000,trickle", 10000, "", false, false},
+		{"keys=10000,concurrency=1", 10000, "concurrency=1", true, false},
+		{"keys=10000,concurrency=10,fast", 10000, "concurrency=10", true, true},
+		{"keys=10,concurrency=10", 10, "concurrency=10", true, false},
 	} {
 		b.Run(tt.name, func(b *testing.B) {
 			server := redistest.StartServer(b)
@@ -78,7 +81,7 @@ func BenchmarkPartitions(b *testing.B) {
 				f := &rdb.Fetch{Queue: "q", N: 100, Token: strconv.Itoa(trip), Lease: time.Hour}
 				if tt.keys > 0 {
 					f.Partitions = &rdb.Partitions{Limits: tt.settings}
-					f.Ended = ended
+					f.Ended, f.BeforeSort = ended, tt.beforeSort
 				}
 				before := redisCPU(b, client)
 				start := time.Now()

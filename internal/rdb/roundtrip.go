@@ -133,15 +133,17 @@ type Fetch struct {
 	Partitions *Partitions // set if the queue has partitions; MaxActive must not be InOrder
 	Ended      []Ended     // at most MaxEnded; only with Partitions
 	Sweep      bool        // check some of the running tasks; only with Partitions
+	BeforeSort bool        // the first tasks may start before the others are sorted; only with Partitions
 
-	Code    script.Code // CodeOK, CodeStale, CodePaused or CodeCapped
-	Now     int64       // by the Redis clock, unix ms
-	More    bool        // tasks remain pending, or may start
-	Due     int64       // when to check the limits of partitions next, unix ms; 0: none holds tasks
-	Kept    int         // how many of Ended keep their places, because they have leases
-	Tasks   []Fetched   // oldest first
-	Dropped []string    // IDs without a pending task
-	Err     error
+	Code     script.Code // CodeOK, CodeStale, CodePaused or CodeCapped
+	Now      int64       // by the Redis clock, unix ms
+	More     bool        // tasks remain pending, or may start
+	Unsorted bool        // a part of the inbox must be sorted before others start; only with Partitions, and More
+	Due      int64       // when to check the limits of partitions next, unix ms; 0: none holds tasks
+	Kept     int         // how many of Ended keep their places, because they have leases
+	Tasks    []Fetched   // oldest first
+	Dropped  []string    // IDs without a pending task
+	Err      error
 
 	unread []int // indexes of tasks whose messages the reply does not hold
 }
@@ -185,7 +187,9 @@ func (f *Fetch) addTake(c *script.Call, q *script.Queue) *script.Call {
 
 func (f *Fetch) read(c *script.Call) {
 	r := c.Read()
-	f.Code, f.Now, f.More = r.Code(), r.Int(), r.Bool()
+	f.Code, f.Now = r.Code(), r.Int()
+	remain := r.Int()
+	f.More, f.Unsorted = remain > 0, remain == 2
 	if f.Partitions != nil {
 		f.Due, f.Kept = r.Int(), int(r.Int())
 	}
@@ -217,7 +221,7 @@ func (f *Fetch) read(c *script.Call) {
 }
 
 func (f *Fetch) fail(err error) {
-	f.Code, f.Now, f.More, f.Due, f.Kept, f.Tasks, f.Dropped, f.unread, f.Err = script.CodeOK, 0, false, 0, 0, nil, nil, nil, err
+	f.Code, f.Now, f.More, f.Unsorted, f.Due, f.Kept, f.Tasks, f.Dropped, f.unread, f.Err = script.CodeOK, 0, false, false, 0, 0, nil, nil, nil, err
 }
 
 // largeMessage is the size in bytes above which lib/take.lua leaves a message to the caller.

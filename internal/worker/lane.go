@@ -181,7 +181,7 @@ func (l *lane) planFetch(t *RoundTrip, q *queueState, n int) {
 	}
 	q.wakePending = false
 	if q.partitions != nil {
-		q.addPartitions(&f.call, t)
+		q.addPartitions(&f.call, t, n == 0 && l.sortDue(q))
 	}
 }
 

@@ -33,6 +33,9 @@ type queueState struct {
 	limitedUntil time.Time       // when to check the limits of its partitions; zero: none holds tasks
 	sortedAt     int64           // when a fetch last sorted its inbox, as uptime
 	sweptAt      int64           // when a fetch last checked its running tasks, as uptime
+	ends         int             // tasks that have ended since countedAt
+	countedAt    int64           // as uptime; 0: no tasks remain in the queue
+	endsSlowly   bool            // fewer than minEndRate when they were last counted
 
 	phase            phase
 	wakePending      bool      // its marker was popped after the last fetch was sent

@@ -29,12 +29,14 @@
 -- ARGV[10]   1 if the tasks of a partition run in order, else 0
 -- ARGV[11]   1 if the type of a task is its partition key, else 0
 -- ARGV[12]   1 to check some of the running tasks, else 0
--- ARGV[13..] for each task: key, id; tasks that have ended on the calling server
--- RETURN     {code, unix milliseconds now, 1 if tasks remain that may start, unix milliseconds when
---            to check the next limit or 0, number of ended tasks that keep their places because
---            they have leases, then for each ID: id, msg or false, and if ARGV[8] is 1 microseconds
---            in pending or -1} code: OK, STALE, PAUSED or CAPPED. false: no pending task has the
---            ID, and the ID is dropped.
+-- ARGV[13]   1 if the first tasks of the inbox may start before the others are sorted, see
+--            lib/first.lua, else 0
+-- ARGV[14..] for each task: key, id; tasks that have ended on the calling server
+-- RETURN     {code, unix milliseconds now, 1 if tasks remain that may start, 2 if a part of the
+--            inbox must be sorted first, else 0, unix milliseconds when to check the next limit or
+--            0, number of ended tasks that keep their places because they have leases, then for
+--            each ID: id, msg or false, and if ARGV[8] is 1 microseconds in pending or -1} code:
+--            OK, STALE, PAUSED or CAPPED. false: no pending task has the ID, and the ID is dropped.
 -- BOUND      500 tasks of the inbox, and a megabyte of their messages and one message; n, at most
 --            500, and as many bytes; 1,000 partitions; 500 tasks that have ended
 --
@@ -43,15 +45,15 @@
 -- that a limit blocks, by when to check it in unix milliseconds; rates by theoretical arrival time
 -- (GCRA) in unix microseconds. clock has the virtual time (v), the last sequence number (seq), the
 -- virtual times of blocked partitions (k<key>), and where the check of running tasks continues.
--- include: codes fields clock mark long waited varint partition heap settings
+-- include: codes fields clock mark long waited varint partition first heap settings
 
 local now, us = clock()
 local now_ms, now_us = now * 1000 + math.floor(us / 1000), now * 1000000 + us
 local n, deadline, cap = tonumber(ARGV[2]), tonumber(ARGV[5]), tonumber(ARGV[6])
 if deadline > 0 and now_ms > deadline then
-  return { STALE, now_ms, 0, 0, (#ARGV - 12) / 2 }
+  return { STALE, now_ms, 0, 0, (#ARGV - 13) / 2 }
 elseif redis.call("EXISTS", KEYS[4]) == 1 then
-  return { PAUSED, now_ms, 0, 0, (#ARGV - 12) / 2 }
+  return { PAUSED, now_ms, 0, 0, (#ARGV - 13) / 2 }
 end
 -- number(score) parses a score; a missing one is infinite. The Lua of miniredis does not parse inf.
 local function number(score)
@@ -115,8 +117,8 @@ end
 
 -- The tasks that have ended give up their places, unless they run again elsewhere.
 local ended, names, woken, kept = {}, {}, {}, 0
-for i = 1, (#ARGV - 12) / 2 do
-  local key, id = ARGV[2 * i + 11], ARGV[2 * i + 12]
+for i = 1, (#ARGV - 13) / 2 do
+  local key, id = ARGV[2 * i + 12], ARGV[2 * i + 13]
   ended[i], names[i] = id, key .. "\0" .. id
   if not woken[key] then
     woken[key] = true
@@ -177,10 +179,98 @@ if ARGV[12] == "1" then
   sweep = #members == 200 and members[200]
 end
 
+local function remove(key, names)
+  for i = 1, #names, 1000 do
+    redis.call("ZREM", key, unpack(names, i, math.min(i + 999, #names)))
+  end
+end
+local function add(key, pairs)
+  for i = 1, #pairs, 1000 do
+    redis.call("ZADD", key, unpack(pairs, i, math.min(i + 999, #pairs)))
+  end
+end
+
+local reply, r = {}, 0
+-- activate(tasks) makes tasks active, and adds them to the reply. They are no longer pending, and
+-- those that were held have lost their places.
+local function activate(tasks)
+  if #tasks == 0 then
+    return
+  end
+  local leases, ids, running = {}, {}, {}
+  local expiry = string.format("%d", now + tonumber(ARGV[3]) + (us > 0 and 1 or 0))
+  for i, t in ipairs(tasks) do
+    leases[2 * i - 1], leases[2 * i], ids[i] = expiry, t.id, t.id
+    running[2 * i - 1], running[2 * i] = "0", t.key .. "\0" .. t.id
+  end
+  add(KEYS[2], leases)
+  local length = redis.call("LPUSH", KEYS[1], unpack(ids))
+  local behind = length >= LONG and length - #tasks
+  for i, t in ipairs(tasks) do
+    local task = ARGV[1] .. t.id
+    if behind then
+      redis.call("HSET", task, "state", "active", "token", ARGV[4], "position", string.format("%d", behind + i))
+    else
+      redis.call("HSET", task, "state", "active", "token", ARGV[4])
+    end
+    if t.member or t.held then
+      redis.call("HDEL", task, "pending_since", "held")
+    else
+      redis.call("HDEL", task, "pending_since")
+    end
+    reply[r + 1], reply[r + 2] = t.id, t.msg
+    r = r + 2
+    if ARGV[8] == "1" then
+      r = r + 1
+      reply[r] = waited(t.since, now, us)
+    end
+  end
+  add(KEYS[10], running)
+  redis.call("EXPIRE", KEYS[10], "172800")
+end
+
+-- answer(remain, next_ms) ends the call.
+local function answer(remain, next_ms)
+  if sweep then
+    redis.call("HSET", KEYS[12], "sweep", sweep)
+    redis.call("EXPIRE", KEYS[12], "172800")
+  elseif sweep == false then
+    redis.call("HDEL", KEYS[12], "sweep")
+  end
+  remain = code == OK and remain or 0
+  if remain > 0 and ARGV[7] == "1" then
+    mark(KEYS[5])
+  end
+  local out = { code, now_ms, remain, next_ms, kept }
+  for i = 1, r do
+    out[i + 5] = reply[i]
+  end
+  return out
+end
+
+-- While nothing is held and all partitions have the same shares, sorting may not be needed.
+if held + readies + blocked == 0 and not own and not ordered and default.interval == 0 and (n > 0 or ARGV[13] == "1") then
+  local first, remain = {}, redis.call("LLEN", KEYS[3]) > 0
+  if n > 0 then
+    first, remain = firstTasks(KEYS[3], KEYS[10], ARGV[1], n, by_type, default.concurrency, ARGV[13] == "1", ARGV[8])
+  end
+  if first then
+    if #first > 0 then
+      redis.call("LTRIM", KEYS[3], "0", string.format("%d", -#first - 1)) -- allowed at maxmemory
+    end
+    remove(KEYS[10], unrun)
+    activate(first)
+    if #first < n then
+      code = OK -- the cap did not limit the call
+    end
+    return answer(remain and 1 or 0, 0)
+  end
+end
+
 -- Read the inbox.
 local ids = redis.call("LRANGE", KEYS[3], "-501", "-1")
 local misplaced = {} -- tasks whose places are those of other partitions
-local first, bytes, seen, reply, r = #ids > 500 and 2 or 1, 0, {}, {}, 0
+local first, bytes, seen = #ids > 500 and 2 or 1, 0, {}
 local inbox, keys, messages, since, marks, holders, size = {}, {}, {}, {}, {}, {}, 0
 for i = #ids, first, -1 do
   local id = ids[i]
@@ -452,21 +542,7 @@ redis.call("LTRIM", KEYS[3], "0", string.format("%d", first - 2 - #ids))
 for _, id in ipairs(misplaced) do
   redis.call("HDEL", ARGV[1] .. id, "held")
 end
-local function remove(key, names)
-  for i = 1, #names, 1000 do
-    redis.call("ZREM", key, unpack(names, i, math.min(i + 999, #names)))
-  end
-end
-local function add(key, pairs)
-  for i = 1, #pairs, 1000 do
-    redis.call("ZADD", key, unpack(pairs, i, math.min(i + 999, #pairs)))
-  end
-end
-local leases, taken, run = {}, {}, {}
-local expiry = string.format("%d", now + tonumber(ARGV[3]) + (us > 0 and 1 or 0))
-for i, t in ipairs(started) do
-  leases[2 * i - 1], leases[2 * i], taken[i] = expiry, t.id, t.id
-  run[2 * i - 1], run[2 * i] = "0", t.key .. "\0" .. t.id
+for _, t in ipairs(started) do
   local member = t.member or t.held and t.held .. t.id
   if t.member then
     due[#due + 1] = t.id
@@ -546,32 +622,7 @@ if #hold > 0 then
   add(KEYS[6], later)
   redis.call("EXPIRE", KEYS[7], "172800")
 end
-if #started > 0 then
-  add(KEYS[2], leases)
-  local length = redis.call("LPUSH", KEYS[1], unpack(taken))
-  local behind = length >= LONG and length - #started
-  for i, t in ipairs(started) do
-    local task = ARGV[1] .. t.id
-    if behind then
-      redis.call("HSET", task, "state", "active", "token", ARGV[4], "position", string.format("%d", behind + i))
-    else
-      redis.call("HSET", task, "state", "active", "token", ARGV[4])
-    end
-    if t.member or t.held then
-      redis.call("HDEL", task, "pending_since", "held")
-    else
-      redis.call("HDEL", task, "pending_since")
-    end
-    reply[r + 1], reply[r + 2] = t.id, t.msg
-    r = r + 2
-    if ARGV[8] == "1" then
-      r = r + 1
-      reply[r] = waited(t.since, now, us)
-    end
-  end
-  add(KEYS[10], run)
-  redis.call("EXPIRE", KEYS[10], "172800")
-end
+activate(started)
 if #rates > 0 then
   -- Times that have passed limit nothing. Each call removes as many as it adds, and one more.
   remove(KEYS[11], redis.call("ZRANGEBYSCORE", KEYS[11], "-inf", string.format("(%d", now_us), "LIMIT", "0",
@@ -614,17 +665,4 @@ else
   local head = redis.call("ZRANGE", KEYS[9], "0", "0", "WITHSCORES")
   next_ms = number(head[2]) < 1e15 and math.min(number(head[2]), now_ms + 60000) or 0
 end
-if sweep then
-  redis.call("HSET", KEYS[12], "sweep", sweep)
-  redis.call("EXPIRE", KEYS[12], "172800")
-elseif sweep == false then
-  redis.call("HDEL", KEYS[12], "sweep")
-end
-if more and code == OK and ARGV[7] == "1" then
-  mark(KEYS[5])
-end
-local out = { code, now_ms, more and code == OK and 1 or 0, next_ms, kept }
-for i = 1, r do
-  out[i + 5] = reply[i]
-end
-return out
+return answer(left and 2 or more and 1 or 0, next_ms)
