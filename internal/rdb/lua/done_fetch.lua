@@ -59,7 +59,7 @@ if #KEYS == 9 and #ARGV == 12 and ARGV[6] == "0" and ARGV[8] == "0" and ARGV[9] 
     return { 0, { 0, now_ms, #ids > n and 1 or 0, id, new[2] or "" } } -- OK
   end
 end
--- include: codes fields clock mark counters locks long active held finish waited take
+-- include: codes fields clock mark counters locks long active held finish waited add take
 -- members: -- include: member
 
 local tasks, locks = { unpack(KEYS, 9) }, { unpack(ARGV, 13) }

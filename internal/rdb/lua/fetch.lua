@@ -20,7 +20,7 @@
 --          length or false, and if ARGV[8] is 1 microseconds in pending or -1} code: OK, STALE,
 --          PAUSED or CAPPED. false: no pending task has the ID, and the ID is dropped.
 -- BOUND    n, at most 500; a megabyte of messages and one message; a length counts an eighth
--- include: codes fields clock mark long waited take
+-- include: codes fields clock mark long waited add take
 
 return take(KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7],
   ARGV[8], ARGV[9])

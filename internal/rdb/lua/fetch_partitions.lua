@@ -45,7 +45,7 @@
 -- that a limit blocks, by when to check it in unix milliseconds; rates by theoretical arrival time
 -- (GCRA) in unix microseconds. clock has the virtual time (v), the last sequence number (seq), the
 -- virtual times of blocked partitions (k<key>), and where the check of running tasks continues.
--- include: codes fields clock mark long waited varint partition first heap settings
+-- include: codes fields clock mark long waited varint partition add first heap settings
 
 local now, us = clock()
 local now_ms, now_us = now * 1000 + math.floor(us / 1000), now * 1000000 + us
@@ -203,7 +203,7 @@ local function activate(tasks)
     leases[2 * i - 1], leases[2 * i], ids[i] = expiry, t.id, t.id
     running[2 * i - 1], running[2 * i] = "0", t.key .. "\0" .. t.id
   end
-  add(KEYS[2], leases)
+  addMany(KEYS[2], leases)
   local length = redis.call("LPUSH", KEYS[1], unpack(ids))
   local behind = length >= LONG and length - #tasks
   for i, t in ipairs(tasks) do
@@ -225,7 +225,7 @@ local function activate(tasks)
       reply[r] = waited(t.since, now, us)
     end
   end
-  add(KEYS[10], running)
+  addMany(KEYS[10], running)
   redis.call("EXPIRE", KEYS[10], "172800")
 end
 
