@@ -80,12 +80,12 @@ type crashTest struct {
 	relays       []*child
 	next         atomic.Int64 // number of the next transaction
 	written      atomic.Bool  // all transactions have ended
+	crashes      atomic.Int64 // of the database
 
 	mu                    sync.Mutex
 	committed, rolledBack map[string]bool
 	seen                  map[string]int // tasks by payload
 	errs                  []error
-	crashes               int // of the database
 }
 
 func newCrashTest(e *env, transactions int) *crashTest {
@@ -131,11 +131,11 @@ func (c *crashTest) run() {
 	c.check(kills, outages)
 }
 
-// write executes transactions.
+// write executes transactions, more than their number if the database has not crashed yet.
 func (c *crashTest) write() {
 	for {
 		n := c.next.Add(1)
-		if n > int64(c.transactions) {
+		if n > int64(c.transactions) && (c.database == nil || c.crashes.Load() > 0) {
 			return
 		}
 		name, commit := fmt.Sprint("order-", n), rand.IntN(100) >= rolledBack
@@ -189,7 +189,7 @@ func (c *crashTest) crash(cfg childConfig) (kills, outages int) {
 		}
 		if kills%2 == 1 && c.database != nil && !c.written.Load() {
 			c.database.crash(c.t)
-			c.crashes++
+			c.crashes.Add(1)
 		}
 		i := rand.IntN(relays)
 		c.relays[i].kill()
@@ -293,12 +293,12 @@ func (c *crashTest) check(kills, outages int) {
 	if lost+twice+extra > 0 || len(c.committed)+len(c.rolledBack) < c.transactions {
 		c.t.Errorf("%d tasks were lost, %d created twice, %d created without a commit", lost, twice, extra)
 	}
-	if c.database != nil && c.crashes == 0 {
+	if c.database != nil && c.crashes.Load() == 0 {
 		c.t.Error("the database was never killed")
 	}
 	if len(orders) != len(c.committed) {
 		c.t.Errorf("%d orders, want %d", len(orders), len(c.committed))
 	}
 	c.t.Logf("%d transactions, %d committed, %d rolled back, %d tasks; %d relays, %d times Redis and %d times the database killed in %v",
-		c.transactions, len(c.committed), len(c.rolledBack), len(c.seen), kills, outages, c.crashes, time.Since(c.began).Round(time.Millisecond))
+		c.transactions, len(c.committed), len(c.rolledBack), len(c.seen), kills, outages, c.crashes.Load(), time.Since(c.began).Round(time.Millisecond))
 }
