@@ -137,6 +137,8 @@ func goals() []goal {
 			share(c.what+", one partition, relative to a limit of the queue", of("partitions", 1), of("queue limit", 100), 0.95),
 		)
 	}
+	list = append(list, share("processed/s of one partition at its limit, relative to a limit of the queue",
+		name("process", "partition limit 10, handler", "5ms"), name("process", "queue limit 10, handler", "5ms"), 0.95))
 	const equal = 1.004 // the same, apart from what Redis caches
 	return append(list,
 		within("1,000 queues on a Cluster: connections of a server per primary", "", clusterQueues, connections, 4),

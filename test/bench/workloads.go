@@ -56,9 +56,9 @@ func processing() (list []*workload) {
 
 // partitioning compares a queue with partitions with one that has none or a limit for all tasks.
 func partitioning() (list []*workload) {
-	add := func(kind, what string, number, size int, sides []string, run func(*lane) (*figures, error)) {
+	add := func(kind, what string, value any, size int, sides []string, run func(*lane) (*figures, error)) {
 		list = append(list, &workload{
-			name: name(kind, what, number), family: kind + " partitions", size: size, share: 5, least: 1000, sides: sides, run: run,
+			name: name(kind, what, value), family: kind + " partitions", size: size, share: 5, least: 1000, sides: sides, run: run,
 		})
 	}
 	type limits struct {
@@ -77,6 +77,10 @@ func partitioning() (list []*workload) {
 		w := drain{concurrency: 100, size: 100, queueLimit: c.queueLimit, keys: c.keys, partitions: c.partitions}
 		add("process", c.what, c.number, 100_000, ours, w.run)
 	}
+	limited := drain{concurrency: 100, size: 100, queueLimit: 10, takes: 5 * time.Millisecond}
+	add("process", "queue limit 10, handler", "5ms", 4000, ours, limited.run)
+	limited.queueLimit, limited.keys, limited.partitions = 0, 1, &partitions{concurrency: 10}
+	add("process", "partition limit 10, handler", "5ms", 4000, ours, limited.run)
 	rate := drain{concurrency: 100, size: 100, keys: 1, partitions: &partitions{rate: 1_000_000}}
 	add("process", "rate", 1_000_000, 100_000, []string{sideOurs, sideBullMQ}, rate.run)
 	for _, c := range all {

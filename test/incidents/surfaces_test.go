@@ -156,7 +156,7 @@ func dash(s *scene, i incident) {
 }
 
 // causeLine matches a cause on the first page of the dashboard: severity, age, title.
-var causeLine = regexp.MustCompile(`^[ ▌](notice|warning|trouble)  ?([\dhms<]+)? *(\S.*)$`)
+var causeLine = regexp.MustCompile(`^[ ▌](notice|warning|trouble)  ?([\dhms<.]+)? *(\S.*)$`)
 
 // firstCauseOf returns the first cause on a screen of the dashboard, with its evidence.
 func firstCauseOf(screen string) (c health.Cause) {
