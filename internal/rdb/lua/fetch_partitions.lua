@@ -120,9 +120,8 @@ local ended, names, woken, kept = {}, {}, {}, 0
 for i = 1, (#ARGV - 13) / 2 do
   local key, id = ARGV[2 * i + 12], ARGV[2 * i + 13]
   ended[i], names[i] = id, key .. "\0" .. id
-  if not woken[key] then
-    woken[key] = true
-    woken[#woken + 1] = key
+  if blocked > 0 and not woken[key] then
+    woken[key], woken[#woken + 1] = true, key
   end
 end
 if #ended > 0 then
@@ -151,7 +150,7 @@ if n > 0 and blocked > 0 then
     end
   end
 end
-if #woken > 0 and blocked > 0 then
+if #woken > 0 then
   local names = {}
   for i, key in ipairs(woken) do
     names[i] = "k" .. key
@@ -207,7 +206,7 @@ local function activate(tasks)
   local length = redis.call("LPUSH", KEYS[1], unpack(ids))
   local behind = length >= LONG and length - #tasks
   for i, t in ipairs(tasks) do
-    local task = ARGV[1] .. t.id
+    local task = t.task or ARGV[1] .. t.id
     if behind then
       redis.call("HSET", task, "state", "active", "token", ARGV[4], "position", string.format("%d", behind + i))
     else

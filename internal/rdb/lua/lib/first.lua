@@ -30,7 +30,10 @@ local function firstTasks(pending, running, prefix, n, by_type, concurrency, som
       starts[key], partitions = 0, partitions + 1
     end
     if i <= n then
-      starts[key], tasks[i] = starts[key] + 1, { id = id, key = key, msg = msg, since = f[4] }
+      starts[key], tasks[i] = starts[key] + 1, { id = id, key = key, msg = msg, task = task }
+      if waits == "1" then
+        tasks[i].since = f[4]
+      end
     end
   end
   if remain and partitions * 10 < size * 9 then
