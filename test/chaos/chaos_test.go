@@ -175,7 +175,7 @@ func TestDeadShard(t *testing.T) {
 	from := dead.At - int64(4*time.Second)
 	offeredBefore, offered := rates(events, history.Offered, from, dead.At), rates(events, history.Offered, dead.At, dead.Until)
 	finishedBefore, finished := rates(events, history.Finished, from, dead.At), rates(events, history.Finished, dead.At, dead.Until)
-	const queues = queuesPerShard + 2 // of each shard; two have partitions
+	const queues = queuesPerShard + 3 // of each shard; three have partitions
 	var kept int
 	for queue, rate := range finishedBefore {
 		// On a busy machine all slows down, so the rate is compared with that of new tasks.

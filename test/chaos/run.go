@@ -97,7 +97,7 @@ func perform(ctx context.Context, o *options, s *site.Site, log *history.Writer)
 		return err
 	}
 	if o.Library == node.Ours { // the reference has no partitions
-		for _, name := range []string{node.CappedQueue, node.OrderedQueue} {
+		for _, name := range []string{node.LimitedQueue, node.CappedQueue, node.OrderedQueue} {
 			more, err := queuesByShard(ctx, s, name, 1)
 			if err != nil {
 				return err

@@ -11,7 +11,8 @@ import (
 
 // The prefixes of the names of queues with partitions.
 const (
-	CappedQueue  = "capped"  // a few tasks of a partition at once, and a rate
+	LimitedQueue = "limited" // a few tasks of a partition at once
+	CappedQueue  = "capped"  // the same, and a rate
 	OrderedQueue = "ordered" // the tasks of a partition in order
 )
 
@@ -21,6 +22,8 @@ const partitionKeys = 100
 // limitsOf returns the limits of the partitions of a queue; nil if it has none.
 func limitsOf(queue string) *history.Limits {
 	switch {
+	case strings.HasPrefix(queue, LimitedQueue):
+		return &history.Limits{Concurrency: 2}
 	case strings.HasPrefix(queue, CappedQueue):
 		return &history.Limits{Concurrency: 2, Interval: 20 * time.Millisecond, Burst: 3}
 	case strings.HasPrefix(queue, OrderedQueue):
