@@ -61,6 +61,37 @@ func TestPartitionsAreFair(t *testing.T) {
 	})
 }
 
+// Many partitions with many tasks do not delay one with few, although their first tasks belong to
+// different partitions: the tasks are slow. So it is with a limit of the queue.
+func TestManyPartitionsAreFair(t *testing.T) {
+	testenv.Each(t, func(env *testenv.Env) {
+		const others, many, few, limit = 10, 60, 3, 2
+		for i := range many {
+			for k := range others {
+				env.Enqueue("t", asynq.TaskID(fmt.Sprintf("a%d-%d", k, i)), asynq.PartitionKey(fmt.Sprint("a", k)))
+			}
+		}
+		enqueueKeyed(env, "b", few)
+		var a, b, before atomic.Int64 // before has the starts of others when the last of b started
+		cfg := partitioned(20, asynq.PartitionConfig{})
+		cfg.QueueConfigs["default"] = asynq.QueueConfig{Concurrency: limit, Partitions: cfg.QueueConfigs["default"].Partitions}
+		env.Serve(cfg, func(ctx context.Context, _ *asynq.Task) error {
+			if id, _ := asynq.GetTaskID(ctx); id[0] == 'a' {
+				a.Add(1)
+			} else if b.Add(1) == few {
+				before.Store(a.Load())
+			}
+			time.Sleep(5 * time.Millisecond) // 400 tasks in a second
+			return nil
+		})
+		env.AwaitEmpty()
+		// Servers count what ends for 100 ms; in that time, 40 tasks start.
+		if n := before.Load(); a.Load() != others*many || b.Load() != few || n > 40+others*few+40 {
+			env.T.Errorf("%d and %d tasks ran; %d of others started before the last of b", a.Load(), b.Load(), n)
+		}
+	})
+}
+
 // No more tasks of a partition run than its limit allows, on two servers.
 func TestPartitionConcurrency(t *testing.T) {
 	testenv.Each(t, func(env *testenv.Env) {

@@ -113,3 +113,34 @@ func TestFirstTasksObserveLimits(t *testing.T) {
 		}
 	})
 }
+
+// A full Redis answers fetches that sort nothing, whatever they write first.
+func TestFirstTasksOfFullRedis(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartServer(t, "--maxmemory-policy", "noeviction")
+	ctx, client := context.Background(), s.Client(t)
+	b, p := rdb.New(client, ""), &rdb.Partitions{}
+	var tasks []*rdb.NewTask
+	for i := range 250 {
+		tasks = append(tasks, keyedTask(t, fmt.Sprint("k", i), fmt.Sprint("t", i)))
+	}
+	b.Enqueue(ctx, tasks...)
+	redistest.Must(t, client.Del(ctx, "asynq:{q}:marker"))
+	redistest.Must(t, client.ConfigSet(ctx, "maxmemory", "1"))
+	for _, tt := range []struct {
+		what    string
+		fetch   rdb.Fetch
+		started int
+	}{
+		{"for no slot, which sets the marker", rdb.Fetch{N: 0, BeforeSort: true, Mark: true}, 0},
+		{"for all tasks", rdb.Fetch{N: 250, BeforeSort: true}, 250},
+		{"from an empty inbox, which stores where the check of running tasks continues", rdb.Fetch{N: 10, Token: "g", Sweep: true}, 0},
+	} {
+		tt.fetch.Partitions = p
+		if f := redistest.Fetch(t, b, tt.fetch); f.Err != nil || len(f.Tasks) != tt.started {
+			t.Errorf("fetch %s: %d tasks, %v", tt.what, len(f.Tasks), f.Err)
+		}
+	}
+	redistest.Must(t, client.ConfigSet(ctx, "maxmemory", "0"))
+	redistest.CheckServer(t, client)
+}

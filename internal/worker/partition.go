@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq/internal/rdb"
+	"github.com/asynq-go/asynq/internal/script"
 )
 
 // This file is what a lane does for queues with partitions. Their fetches sort the inbox of the
@@ -117,7 +118,8 @@ func (q *queueState) applyPartitions(f *rdb.Fetch, now time.Time) {
 	if f.N == 0 && f.Unsorted {
 		q.sortedAt = 0 // the rest of the inbox follows at once
 	}
-	if f.N > 0 && !f.More {
-		q.countedAt = 0 // what ends now shows how many tasks there are, not how quick they are
+	if f.N > 0 && !f.More && f.Code == script.CodeOK {
+		// What ends now shows how many tasks there are, not how quick they are.
+		q.countedAt, q.endsSlowly = 0, false
 	}
 }

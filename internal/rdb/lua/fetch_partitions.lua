@@ -202,7 +202,7 @@ local function activate(tasks)
     leases[2 * i - 1], leases[2 * i], ids[i] = expiry, t.id, t.id
     running[2 * i - 1], running[2 * i] = "0", t.key .. "\0" .. t.id
   end
-  addMany(KEYS[2], leases)
+  addMany(redis.call, KEYS[2], leases)
   local length = redis.call("LPUSH", KEYS[1], unpack(ids))
   local behind = length >= LONG and length - #tasks
   for i, t in ipairs(tasks) do
@@ -224,7 +224,7 @@ local function activate(tasks)
       reply[r] = waited(t.since, now, us)
     end
   end
-  addMany(KEYS[10], running)
+  addMany(redis.call, KEYS[10], running)
   redis.call("EXPIRE", KEYS[10], "172800")
 end
 
@@ -254,9 +254,7 @@ if held + readies + blocked == 0 and not own and not ordered and default.interva
     first, remain = firstTasks(KEYS[3], KEYS[10], ARGV[1], n, by_type, default.concurrency, ARGV[13] == "1", ARGV[8])
   end
   if first then
-    if #first > 0 then
-      redis.call("LTRIM", KEYS[3], "0", string.format("%d", -#first - 1)) -- allowed at maxmemory
-    end
+    redis.call("LTRIM", KEYS[3], "0", string.format("%d", -#first - 1)) -- the first write, allowed at maxmemory
     remove(KEYS[10], unrun)
     activate(first)
     if #first < n then

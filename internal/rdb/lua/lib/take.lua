@@ -84,7 +84,7 @@ local function take(active, lease, pending, paused, marker, retry, prefix, n, le
 
   redis.call("LTRIM", pending, "0", string.format("%d", first - 2 - #ids))
   if t > 0 then
-    local added = addMany(lease, leases)
+    local added = addMany(redis.pcall, lease, leases)
     if type(added) == "number" then
       added = redis.pcall("LPUSH", active, unpack(taken))
       if type(added) == "table" then
