@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,10 +36,19 @@ func enqueueKeyed(env *testenv.Env, key string, n int) {
 	}
 }
 
-// A partition with many tasks does not delay one with few.
+// numberOf returns the number in an environment variable, if it is set.
+func numberOf(variable string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// A partition with many tasks does not delay one with few, also with ASYNQ_FLOOD_TASKS=100000.
 func TestPartitionsAreFair(t *testing.T) {
 	testenv.Each(t, func(env *testenv.Env) {
-		const many, few, slots = 2000, 10, 5
+		const few, slots = 10, 5
+		many := numberOf("ASYNQ_FLOOD_TASKS", 2000)
 		enqueueKeyed(env, "a", many)
 		enqueueKeyed(env, "b", few)
 		var a, b atomic.Int64
@@ -52,9 +63,10 @@ func TestPartitionsAreFair(t *testing.T) {
 			return nil
 		})
 		env.AwaitEmpty()
-		if a.Load() != many || b.Load() != few {
+		if a.Load() != int64(many) || b.Load() != few {
 			env.T.Errorf("%d and %d tasks ran, want %d and %d", a.Load(), b.Load(), many, few)
 		}
+		env.T.Logf("%d tasks of the long partition started before the last of the short one", before.Load())
 		if n := before.Load(); n > few+2*slots {
 			env.T.Errorf("%d tasks of the long partition started before the last of the short one, want at most %d", n, few+2*slots)
 		}
@@ -127,10 +139,12 @@ func TestPartitionConcurrency(t *testing.T) {
 	})
 }
 
-// The tasks of an ordered partition run in order, also if they fail.
+// The tasks of an ordered partition run in order, also if they fail, and with
+// ASYNQ_ORDERED_PARTITIONS=10000.
 func TestPartitionOrder(t *testing.T) {
 	testenv.Each(t, func(env *testenv.Env) {
-		const keys, tasks = 10, 10
+		const tasks = 10
+		keys := numberOf("ASYNQ_ORDERED_PARTITIONS", 10)
 		for k := range keys {
 			enqueueKeyed(env, "k"+strconv.Itoa(k), tasks)
 		}
@@ -142,20 +156,29 @@ func TestPartitionOrder(t *testing.T) {
 		for range 2 {
 			env.Serve(cfg, func(ctx context.Context, task *asynq.Task) error {
 				id, _ := asynq.GetTaskID(ctx)
+				key, _, _ := strings.Cut(id, "-")
 				n, _ := strconv.Atoi(string(task.Payload()))
 				mu.Lock()
 				defer mu.Unlock()
-				if done[id[:2]] != n {
-					env.T.Errorf("%s runs after %d tasks of its partition", id, done[id[:2]])
+				if done[key] != n {
+					env.T.Errorf("%s runs after %d tasks of its partition", id, done[key])
 				}
 				if retried, _ := asynq.GetRetryCount(ctx); n == 3 && retried == 0 {
 					return errors.New("fails once")
 				}
-				done[id[:2]] = n + 1
+				done[key] = n + 1
 				return nil
 			})
 		}
 		env.AwaitEmpty()
+		for key, n := range done {
+			if n != tasks {
+				env.T.Errorf("%d tasks of %s ran", n, key)
+			}
+		}
+		if len(done) != keys {
+			env.T.Errorf("tasks of %d partitions ran, want %d", len(done), keys)
+		}
 	})
 }
 
