@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,8 +32,10 @@ func enqueueKeyed(env *testenv.Env, key string, n int) {
 	for i := range tasks {
 		tasks[i] = asynq.NewTask("t", []byte(strconv.Itoa(i)), asynq.TaskID(fmt.Sprintf("%s-%d", key, i)))
 	}
-	for _, r := range env.Client.BatchEnqueueContext(env.Context(), tasks, asynq.PartitionKey(key)) {
-		env.NoError(r.Err)
+	for part := range slices.Chunk(tasks, 1000) {
+		for _, r := range env.Client.BatchEnqueueContext(env.Context(), part, asynq.PartitionKey(key)) {
+			env.NoError(r.Err)
+		}
 	}
 }
 
