@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/internal/share"
 	"github.com/asynq-go/asynq/x/web/internal/access"
 	"github.com/asynq-go/asynq/x/web/internal/show"
 	"github.com/asynq-go/asynq/x/web/internal/survey"
@@ -99,25 +100,20 @@ func (u *UI) partitions(r *http.Request) (*view, error) {
 	body := partitionsBody{Queue: queue, Filter: r.URL.Query().Get("key")}
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
-	weight, known := partitionWeight(u.Poller.Latest().Servers, body.Queue)
-	weights, own, all := 0.0, 0, 0 // own is the number of partitions with a weight of their own
+	shares := share.Of(body.Queue, u.Poller.Latest().Servers)
 	for p, err := range survey.AtMost(mostPartitions, &body.Cut, u.Inspector.Partitions(ctx, body.Queue)) {
 		if err != nil {
 			return nil, err
 		}
-		weights += cmp.Or(p.Settings.Weight, weight)
-		if all++; p.Settings.Weight != 0 {
-			own++
-		}
+		shares.Add(p)
 		if strings.Contains(strings.ToLower(partitionName(p.Key)), strings.ToLower(body.Filter)) {
 			body.Rows = append(body.Rows, partitionRow{PartitionInfo: p})
 			body.Held, body.Active = body.Held+p.Held, body.Active+p.Active
 		}
 	}
-	if body.NoShares = !known && own > 0 && own < all; !body.NoShares {
-		for n := range body.Rows {
-			body.Rows[n].Share = cmp.Or(body.Rows[n].Settings.Weight, weight) / weights
-		}
+	body.NoShares = !shares.Known()
+	for n := range body.Rows {
+		body.Rows[n].Share = shares.Part(body.Rows[n].PartitionInfo)
 	}
 	sorts := []sorting[partitionRow]{
 		{"key", "Partition", "", func(a, b partitionRow) int { return strings.Compare(b.Key, a.Key) }},
@@ -133,21 +129,6 @@ func (u *UI) partitions(r *http.Request) (*view, error) {
 	}
 	body.Rows, body.Pages, err = pageOf(u, r, body.Rows, partitionsAPage)
 	return &view{Template: "partitions", Title: "Partitions of " + body.Queue, Nav: "/queues", Body: body}, err
-}
-
-// partitionWeight returns the weight of partitions of a queue without their own. It reports false
-// if no server publishes it, or if servers disagree; it is then 1.
-func partitionWeight(servers []*asynq.ServerInfo, queue string) (weight float64, known bool) {
-	for _, s := range servers {
-		p, divided := s.Partitions[queue]
-		switch {
-		case divided && known && p.Weight != weight:
-			return 1, false
-		case divided:
-			weight, known = p.Weight, true
-		}
-	}
-	return cmp.Or(weight, 1), known
 }
 
 type partitionBody struct {

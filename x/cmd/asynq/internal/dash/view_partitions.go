@@ -1,13 +1,13 @@
 package dash
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/asynq-go/asynq"
+	"github.com/asynq-go/asynq/x/internal/share"
 )
 
 // mostPartitions is the number of partitions that a page reads.
@@ -54,21 +54,13 @@ func (m *model) listPartitions() listing {
 		{title: "PARTITION", minWidth: 12, maxWidth: 60}, {title: "HELD", right: true}, {title: "", rank: 4}, {title: "ACTIVE", right: true},
 		{title: "WAIT", right: true}, {title: "SHARE %", right: true, rank: 2}, {title: "NOTE", rank: 1}, {title: "OWN LIMITS", rank: 3, minWidth: 8, maxWidth: 40},
 	}
-	weight, known := m.partitionWeight(p.queue)
-	held, most, weights, own := 0, 1, 0.0, 0 // own is the number of partitions with a weight of their own
+	held, most, shares := 0, 1, share.Of(p.queue, m.snap.servers)
 	for _, p := range b.partitions {
-		held, most, weights = held+p.Held, max(most, p.Held), weights+cmp.Or(p.Settings.Weight, weight)
-		if p.Settings.Weight != 0 {
-			own++
-		}
+		held, most = held+p.Held, max(most, p.Held)
+		shares.Add(p)
 	}
-	known = known || own == 0 || own == len(b.partitions)
 	for _, p := range b.partitions {
-		share := 0.0
-		if known {
-			share = cmp.Or(p.Settings.Weight, weight) / weights
-		}
-		l.rows = append(l.rows, partitionRow(p, most, share))
+		l.rows = append(l.rows, partitionRow(p, most, shares.Part(p)))
 	}
 	if ok && err == nil {
 		l.info = plural(len(b.partitions), "partition") + " · " + plural(held, "held task")
@@ -77,21 +69,6 @@ func (m *model) listPartitions() listing {
 		}
 	}
 	return l
-}
-
-// partitionWeight returns the weight of partitions of a queue without their own, as its servers
-// publish it. If it is not known, or if they differ, it is 1, and false.
-func (m *model) partitionWeight(queue string) (weight float64, known bool) {
-	weight = 1
-	for _, s := range m.snap.servers {
-		if p, ok := s.Partitions[queue]; ok {
-			if known && p.Weight != weight {
-				return 1, false
-			}
-			weight, known = p.Weight, true
-		}
-	}
-	return weight, known
 }
 
 // partitionRow is a row of a partition; most is the largest number of held tasks, and share its
