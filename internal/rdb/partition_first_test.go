@@ -73,6 +73,9 @@ func TestFirstTasksStartBeforeSort(t *testing.T) {
 			if n := int(r.Client().ZCard(ctx, "asynq:{q}:partitions:running").Val()); n != tt.started {
 				t.Errorf("%s: %d tasks run", tt.name, n)
 			}
+			if n := int(r.Client().ZCard(ctx, "asynq:{q}:lease").Val()); n != tt.started {
+				t.Errorf("%s: there are %d leases", tt.name, n) // addMany adds a member for a moment
+			}
 		}
 	})
 }

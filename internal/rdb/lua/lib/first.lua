@@ -1,14 +1,14 @@
--- firstTasks(pending, running, prefix, n, by_type, concurrency, some, waits) returns the first n
+-- firstTasks(pending, running, prefix, n, by_type, concurrency, early, waits) returns the first n
 -- tasks of the inbox if they may start before it is sorted, and whether others remain. Else, it
 -- returns nil. A task has the fields id, key, msg and, if waits is "1", since.
 --
--- They may if no others remain, or if some is true and at least 90 % of the first ones, of 10 or
+-- They may if no others remain, or if early is true and at least 90 % of the first ones, of 10 or
 -- more, belong to different partitions: no partition has many tasks before those of others. In both
 -- cases, each must be within the concurrency of its partition; 0 = unlimited.
-local function firstTasks(pending, running, prefix, n, by_type, concurrency, some, waits)
+local function firstTasks(pending, running, prefix, n, by_type, concurrency, early, waits)
   local ids = redis.call("LRANGE", pending, string.format("%d", -math.max(n, 10) - 1), "-1")
   local remain = #ids > n
-  if remain and not some then
+  if remain and not early then
     return nil
   end
   local size = remain and math.min(#ids, math.max(n, 10)) or #ids
