@@ -141,9 +141,8 @@ func TestPartitionsOfFullRedis(t *testing.T) {
 }
 
 // A fetch of a queue with a long inbox blocks Redis only briefly, also if places of many deleted
-// tasks come first.
+// tasks come first. Tests beside it would cost its calls CPU time, in the caches.
 func TestPartitionedFetchIsBounded(t *testing.T) {
-	t.Parallel()
 	s := redistest.StartServer(t)
 	ctx, client := context.Background(), s.Client(t)
 	b := rdb.New(client, "")
